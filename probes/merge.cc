@@ -24,19 +24,23 @@ void add_finding(std::vector<Finding>& all, Finding finding) {
   }
 }
 
-void order(std::vector<Finding>& findings) {
-  const auto rank = [](const Finding& finding) {
-    // A risk that others have left on the machine.
-    const bool is_of_others = finding.severity == Severity::kWarning && finding.processes.empty();
-    return std::tuple(-static_cast<int>(finding.severity), finding.consequence_of.has_value(),
-                      is_of_others, -static_cast<int>(finding.confidence));
-  };
-  std::ranges::stable_sort(findings, {}, rank);
-}
-
 bool is_hang(const Finding& finding) {
   return finding.code == FindingCode::kBatchLostInWorker ||
          info(finding.code).code.starts_with("DLP03");
+}
+
+// What others have left on the machine is behind all that the job itself does, and behind the wait
+// in which it stands, be that no error.
+void order(std::vector<Finding>& findings) {
+  const auto rank = [](const Finding& finding) {
+    const bool is_of_job = !finding.processes.empty();
+    const bool is_of_others = finding.severity == Severity::kWarning && !is_of_job;
+    const bool is_noted_wait = finding.severity == Severity::kInfo && is_of_job && is_hang(finding);
+    const Severity severity = is_noted_wait ? Severity::kWarning : finding.severity;
+    return std::tuple(-static_cast<int>(severity), is_of_others, is_noted_wait,
+                      finding.consequence_of.has_value(), -static_cast<int>(finding.confidence));
+  };
+  std::ranges::stable_sort(findings, {}, rank);
 }
 
 bool have_process_in_common(const Finding& a, const Finding& b) {

@@ -135,6 +135,9 @@ std::optional<uint64_t> other_end(const WaitedFile& file);
 /// Whether it leads to the other side of a TCP connection, whose address is known.
 bool is_connection(const WaitedFile& file);
 
+/// Whether it sleeps while others have a lock of a file that its process has open.
+bool may_sleep_for_a_lock(const ThreadFacts& thread);
+
 /// What a thread needs; the other threads' history is known by then, their needs are not.
 Need need_of(const Facts& facts, const ThreadFacts& waiter);
 

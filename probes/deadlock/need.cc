@@ -56,7 +56,7 @@ class AnyNeed : public Waiter {
       case WaitKind::kWrite:
         return need_of_files(facts_, waiter_, false);
       case WaitKind::kSleep:
-        return {.kind = NeedKind::kNothing, .words = "the end of a sleep"};
+        return of_sleep();
       case WaitKind::kWaitForChild:
         return of_child();
       case WaitKind::kLockFile:
@@ -90,6 +90,13 @@ class AnyNeed : public Waiter {
     need.words = describe(*facts_.run, key) +
                  (has_program ? " (" + as_name(info->comm) + ")" : Message()) + " to end";
     need.others_may = false;
+    return need;
+  }
+
+  // Whoever asks for a lock again and again has its file open. The sleep may have another reason.
+  Need of_sleep() const {
+    Need need{.kind = NeedKind::kNothing, .words = "the end of a sleep"};
+    if (!thread_.wait.files.empty()) need.words += ", maybe for " + of_file_lock().words;
     return need;
   }
 
@@ -169,6 +176,10 @@ Message Waiter::in_library() const {
   }
   const std::string library = blamed_library(thread_);
   return library.empty() ? "" : " in " + as_path(library);
+}
+
+bool may_sleep_for_a_lock(const ThreadFacts& thread) {
+  return thread.need.kind == NeedKind::kNothing && !thread.thread->wait.files.empty();
 }
 
 Need need_of(const Facts& facts, const ThreadFacts& waiter) {

@@ -537,6 +537,10 @@ std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank) {
       causes.push_back(slow_worker(facts, each));
     }
   }
+  // Whoever has the lock before those who ask for it.
+  std::ranges::stable_partition(causes, [&](const RootCause& cause) {
+    return !may_sleep_for_a_lock(facts.threads[cause.thread]);
+  });
   return causes;
 }
 

@@ -16,7 +16,9 @@
 
 #include "lib/base/parse.h"
 #include "lib/collect/tree/tracked_process.h"
+#include "lib/foreign/syscalls.h"
 #include "lib/proc/fdinfo.h"
+#include "lib/proc/file_locks.h"
 #include "lib/proc/maps.h"
 #include "lib/proc/pid_stat.h"
 
@@ -43,6 +45,13 @@ bool is_lock_taken_by_nobody(const TreeSnapshot& tree, uint64_t semaphore) {
   });
 }
 
+// Between two tries for a lock, as SQLite's busy handler and LOCK_NB in a loop are, it is in a
+// sleep; up to Python 3.10 that is a select(2) without files.
+bool may_be_in_sleep(const ThreadWait& wait) {
+  const Syscall* call = wait.running ? nullptr : find_syscall(wait.syscall, own_syscall_machine());
+  return call != nullptr && (call->wait == WaitKind::kSleep || call->wait == WaitKind::kSelect);
+}
+
 void add_files(const ThreadWait& wait, Wanted& wanted) {
   for (const WaitedFile& file : wait.files) {
     if (file.kind == FileKind::kPipe) {
@@ -51,8 +60,9 @@ void add_files(const ThreadWait& wait, Wanted& wanted) {
       (writes ? wanted.pipes_to_write : wanted.pipes_to_read).insert(file.inode);
     }
     if (file.peer != 0) wanted.sockets.insert(file.peer);
-    if (file.kind == FileKind::kFile && (wait.syscall == SYS_flock || wait.syscall == SYS_fcntl))
-      wanted.locked_files.insert(file.inode);
+    const bool asks_for_lock =
+        wait.syscall == SYS_flock || wait.syscall == SYS_fcntl || may_be_in_sleep(wait);
+    if (file.kind == FileKind::kFile && asks_for_lock) wanted.locked_files.insert(file.inode);
   }
 }
 
@@ -173,6 +183,44 @@ class EndFinder {
   std::map<int32_t, std::string> comms_;
 };
 
+/// The files that the process has open, and of which another open file has a lock.
+std::vector<WaitedFile> locked_by_others(const Machine& machine, const std::set<uint64_t>& locked,
+                                         int32_t pid) {
+  const std::string folder = "proc/" + std::to_string(pid) + "/";
+  std::map<uint64_t, WaitedFile> files;  // by inode
+  std::set<uint64_t> own;
+  for (const std::string& name :
+       machine.root->list(folder + "fd").value_or(std::vector<std::string>{})) {
+    const auto stat = machine.root->stat(folder + "fd/" + name);
+    if (!stat || !S_ISREG(stat->mode) || !locked.contains(stat->inode)) continue;
+    const auto info = chain(machine.root->read(folder + "fdinfo/" + name), parse_fdinfo);
+    if (!info || info->holds_lock) own.insert(stat->inode);
+    files[stat->inode] = {.fd = parse_int<int32_t>(name).value_or(-1),
+                          .kind = FileKind::kFile,
+                          .inode = stat->inode,
+                          .path = machine.root->read_link(folder + "fd/" + name).value_or("")};
+  }
+  std::vector<WaitedFile> found;
+  for (auto& [inode, file] : files)
+    if (!own.contains(inode)) found.push_back(std::move(file));
+  return found;
+}
+
+/// A thread that sleeps may wait for such a file's lock.
+void add_polled_locks(const Machine& machine, TreeSnapshot& tree) {
+  std::optional<std::set<uint64_t>> locked;
+  for (ProcessSnapshot& process : tree.processes) {
+    std::optional<std::vector<WaitedFile>> files;
+    for (ThreadSnapshot& thread : process.threads) {
+      if (!thread.wait.files.empty() || !may_be_in_sleep(thread.wait)) continue;
+      if (!locked) locked = parse_file_locks(machine.root->read("proc/locks").value_or(""));
+      if (locked->empty()) return;
+      if (!files) files = locked_by_others(machine, *locked, process.key.pid);
+      thread.wait.files = *files;
+    }
+  }
+}
+
 /// Whether the process has a thread that waits on that pipe or file.
 bool waits_on(const TreeSnapshot& tree, int32_t pid, uint64_t inode) {
   return std::ranges::any_of(tree.processes, [&](const ProcessSnapshot& process) {
@@ -207,6 +255,7 @@ bool needs_whole_machine(const TreeSnapshot& tree, const Wanted& wanted) {
 }  // namespace
 
 void find_channel_ends(const Machine& machine, TreeSnapshot& tree) {
+  add_polled_locks(machine, tree);
   const Wanted wanted = wanted_of(tree);
   if (wanted.pipes.empty() && wanted.sockets.empty() && wanted.locked_files.empty() &&
       wanted.semaphores.empty()) {

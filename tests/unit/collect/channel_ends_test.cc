@@ -156,6 +156,34 @@ TEST_F(ChannelEnds, WhoHasThePeerOfASocket) {
   EXPECT_TRUE(tree.channel_ends[0].writes);
 }
 
+// Who asks for a lock again and again sleeps in between, with the file open.
+TEST_F(ChannelEnds, WhoHasTheLockThatASleeperMayAskFor) {
+  for (const int32_t pid : {10, 11}) {
+    wait_on_pipe(pid, SYS_clock_nanosleep);
+    tree.processes.back().threads[0].wait.files.clear();
+    add_process(pid);
+    for (const uint64_t inode : {500, 501, 502})
+      add_end(pid, static_cast<int>(inode) - 490, O_RDWR, inode, S_IFREG);
+  }
+  const std::string text = "pos:\t0\nflags:\t02\nmnt_id:\t15\nlock:\t1: FLOCK  ADVISORY  WRITE 11 ";
+  files.add("/proc/11/fdinfo/10", text + "fe:00:500 0 EOF\n");
+  // Of one lock both have a copy.
+  for (const std::string pid : {"10", "11"})
+    files.add("/proc/" + pid + "/fdinfo/11", text + "fe:00:501 0 EOF\n");
+  files.add("/proc/locks",
+            "1: FLOCK  ADVISORY  WRITE 11 fe:00:500 0 EOF\n"
+            "2: FLOCK  ADVISORY  WRITE 11 fe:00:501 0 EOF\n"
+            "2: -> FLOCK  ADVISORY  WRITE 12 fe:00:502 0 EOF\n");
+  find_channel_ends(machine, tree);
+  const auto& asked_for = tree.processes[0].threads[0].wait.files;
+  ASSERT_EQ(asked_for.size(), 1U);
+  EXPECT_EQ(asked_for[0].inode, 500U);
+  EXPECT_TRUE(tree.processes[1].threads[0].wait.files.empty());
+  ASSERT_EQ(tree.channel_ends.size(), 1U);
+  EXPECT_EQ(tree.channel_ends[0].pid, 11);
+  EXPECT_EQ(tree.channel_ends[0].kind, EndKind::kFileLock);
+}
+
 TEST_F(ChannelEnds, NothingIsReadWhereNobodyWaits) {
   add_process(10);
   files.fail("/proc/10/fd", EACCES);

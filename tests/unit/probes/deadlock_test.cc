@@ -1478,6 +1478,23 @@ HangScene scene_of_sleepers() {
   return scene;
 }
 
+// Worker 101 sleeps between two tries for the lock that 102 has.
+TEST(Deadlock, WhoSleepsWithALockComesBeforeWhoAsksForItBetweenSleeps) {
+  HangScene scene = scene_of_sleepers();
+  scene.has_flock(kOther, 600);
+  ThreadWait& wait = scene.main(kWorker).wait;
+  wait.files = {{.fd = 5, .kind = FileKind::kFile, .inode = 600, .path = "/srv/features.db"}};
+  EXPECT_THAT(find(scene.examine(12), FindingCode::kSlowSample)->message.plain(),
+              testing::HasSubstr("worker 101 is in the middle of a batch and waits for the end of "
+                                 "a sleep, maybe for a lock of the file /srv/features.db held by "
+                                 "worker 102"));
+  scene.sleep(scene.main(kOther));
+  scene.stack(scene.main(kOther), {python("load", "/srv/train.py", 14)});
+  EXPECT_THAT(find(scene.examine(12), FindingCode::kSlowSample)->message.plain(),
+              testing::StartsWith("worker 102 is in the middle of a batch and waits for the end of "
+                                  "a sleep (load"));
+}
+
 TEST(Deadlock, AWorkerAtAServerIsToldWhich) {
   HangScene scene;
   ThreadSnapshot& worker = scene.main(kWorker);

@@ -37,6 +37,18 @@ TEST(MergeVerdicts, RisksThatOthersLeftComeAfterWhatIsSaidOfTheJob) {
   EXPECT_EQ(codes_of(all), (std::vector{FindingCode::kSlowSample, FindingCode::kLeakedSemaphores}));
 }
 
+TEST(MergeVerdicts, RisksThatOthersLeftComeAfterTheWaitInWhichTheJobStands) {
+  const Finding left = new_finding(FindingCode::kShmStaleFiles, Confidence::kCertain);
+  Finding wait = new_finding(FindingCode::kConsumerStuck, Confidence::kLikely);
+  wait.severity = Severity::kInfo;
+  wait.processes = {{101, 1}};
+  Finding risk = new_finding(FindingCode::kSlowSample, Confidence::kLikely);
+  risk.processes = {{102, 1}};
+  const Verdict all = merge_verdicts({{.findings = {left}}, {.findings = {wait, risk}}});
+  EXPECT_EQ(codes_of(all), (std::vector{FindingCode::kSlowSample, FindingCode::kConsumerStuck,
+                                        FindingCode::kShmStaleFiles}));
+}
+
 TEST(MarkHangsAfterDeaths, AHangAfterADeathIsItsConsequence) {
   Finding death = new_finding(FindingCode::kOomKilledByCgroup, Confidence::kCertain);
   death.severity = Severity::kError;
