@@ -159,7 +159,9 @@ bool Waiter::is_beside_the_point(size_t other) const {
 std::vector<size_t> Waiter::threads_of(int32_t pid) const {
   std::vector<size_t> threads;
   for (size_t i = 0; i < facts_.threads.size(); ++i)
-    if (facts_.threads[i].process->key.pid == pid) threads.push_back(i);
+    if (facts_.threads[i].process->key.pid == pid &&
+        !only_hands_out_descriptors(*facts_.threads[i].thread))
+      threads.push_back(i);
   return threads;
 }
 
