@@ -162,8 +162,6 @@ void take_faster(const GrowingTasks& one, std::optional<GrowingTasks>& fastest) 
 }
 
 std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, const Run& run) {
-  constexpr double kLeastInShortLook = 10;
-  constexpr double kLeast = 32;
   constexpr BootNs kTeardown = 10 * kSecond;
   std::map<ProcessKey, std::vector<SeriesPoint>> threads;
   for (const Sample& sample : run.samples) {
@@ -178,8 +176,7 @@ std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, con
     const BootNs before = has_subject_ended(run) ? kTeardown : kSecond;
     if (series.back().at + before < last_at) continue;
     leave_out_end(run, series);
-    auto growth = find_count_growth(series, kLeast);
-    if (!growth) growth = find_growth_since(birth_of(host, key), series, kLeastInShortLook);
+    const auto growth = find_count_growth(series, kRiseOfThreads, birth_of(host, key));
     if (growth) take_faster({.process = key, .growth = *growth}, fastest);
   }
   return fastest;
@@ -227,14 +224,10 @@ bool are_fed(const OfTrainer& trainer, const Growth& growth) {
 }
 
 std::optional<GrowingTasks> growth_of_workers(const HostFacts& host, const Run& run) {
-  constexpr double kLeast = 16;
-  constexpr double kLeastInShortLook = 12;
   std::optional<GrowingTasks> fastest;
   for (auto& [key, trainer] : workers_of_loaders(run)) {
     leave_out_end(run, trainer.workers);
-    auto growth = find_count_growth(trainer.workers, kLeast);
-    if (!growth)
-      growth = find_growth_since(birth_of(host, key), trainer.workers, kLeastInShortLook);
+    const auto growth = find_count_growth(trainer.workers, kRiseOfWorkers, birth_of(host, key));
     if (!growth || !are_fed(trainer, *growth)) continue;
     take_faster({.process = key, .growth = *growth, .are_workers = true}, fastest);
   }
@@ -247,7 +240,7 @@ std::optional<GrowingTasks> growth_of_processes(const Run& run) {
   for (const Sample& sample : run.samples)
     processes.push_back({.at = sample.at, .value = static_cast<double>(sample.processes.size())});
   leave_out_end(run, processes);
-  const auto growth = find_count_growth(processes);
+  const auto growth = find_count_growth(processes, kRiseOfProcesses);
   if (!growth) return std::nullopt;
   return GrowingTasks{.process = std::nullopt, .growth = *growth};
 }

@@ -140,8 +140,8 @@ OwnWords growth_out_of_sight(const RecordingView& recording, bool of_memory, boo
   BootNs watched = 0;
   for (const Run& run : recording.runs)
     watched = std::max(watched, watched_for(run));
-  const auto slowest =
-      of_memory ? slowest_growth_found(watched) : slowest_count_growth_found(watched);
+  const auto slowest = of_memory ? slowest_growth_found(watched)
+                                 : slowest_count_growth_found(watched, kRiseOfDescriptors);
   if (!slowest) return "; a leak shows only after 15 s (--for 15s)";
   return "; in " + format_duration(std::chrono::nanoseconds(watched)) + " a leak below " +
          (of_memory ? format_bytes(static_cast<uint64_t>(*slowest)) + "/s"

@@ -76,8 +76,9 @@ constexpr double kLine = 0.1;
 constexpr std::array<Tier, 1> kBriefTiers = {
     {{kSecond, {12, 16, 20, 30, 45, 60}, 48 * kMebi, 0.05, 0.85, 2, kLine, true}}};
 // Each with what the caller takes for the least.
-constexpr std::array<Tier, 3> kCountTiers = {{
-    {kSecond, {8, 12, 16, 24, 36, 60}, 0, 0.1, 0.8, 2, kLine, true},
+constexpr std::array<Tier, 4> kCountTiers = {{
+    {kSecond, {8, 12, 36, 60}, 0, 0.1, 0.8, 2, kLine, true},
+    {kSecond, {16, 24}, 0, 0.1, 0.8, 2, kLine, true},
     {4 * kSecond, {8, 12, 15}, 0, 0.1, 0.8, 2, kLine, true},
     {20 * kSecond, {12, 19, 30, 60}, 0, 0.05, 0.7, 2},
 }};
@@ -228,10 +229,11 @@ std::optional<Growth> longest_growth(std::span<const SeriesPoint> series,
   return longest;
 }
 
-std::array<Tier, kCountTiers.size()> count_tiers(double least) {
+std::array<Tier, kCountTiers.size()> count_tiers(const LeastRise& least) {
   auto tiers = kCountTiers;
   for (Tier& tier : tiers)
-    tier.least_rise = least;
+    tier.least_rise = least.at_once;
+  tiers[1].least_rise = least.in_16_s;
   return tiers;
 }
 
@@ -291,19 +293,27 @@ std::optional<Growth> find_growth(std::span<const SeriesPoint> series) {
   return longest_growth(series, kTiers);
 }
 
-std::optional<Growth> find_straight_growth(std::span<const SeriesPoint> series) {
-  const auto growth = find_growth(series);
-  return growth ? growth : longest_growth(series, kBriefTiers);
+std::optional<Growth> find_byte_growth(std::span<const SeriesPoint> series,
+                                       std::optional<BootNs> birth) {
+  constexpr double kLeastByAge = 8 * kMebi;
+  auto growth = find_growth(series);
+  if (!growth) growth = longest_growth(series, kBriefTiers);
+  if (!growth && birth) growth = find_growth_since(*birth, series, kLeastByAge);
+  return growth;
 }
 
-std::optional<Growth> find_count_growth(std::span<const SeriesPoint> series, double least) {
-  return longest_growth(series, count_tiers(least));
+std::optional<Growth> find_count_growth(std::span<const SeriesPoint> series, const LeastRise& least,
+                                        std::optional<BootNs> birth) {
+  auto growth = longest_growth(series, count_tiers(least));
+  if (!growth && birth && least.by_age > 0)
+    growth = find_growth_since(*birth, series, least.by_age);
+  return growth;
 }
 
 std::optional<Growth> find_growth_since(BootNs birth, std::span<const SeriesPoint> series,
                                         double least) {
   constexpr BootNs kShortest = 2 * kSecond;
-  constexpr BootNs kLongest = 15 * kSecond;
+  constexpr BootNs kLongest = 20 * kSecond;
   constexpr BootNs kYoungest = 20 * kSecond;
   constexpr double kMostOff = 0.25;
   constexpr double kLeastOfThird = 0.15;
@@ -311,9 +321,9 @@ std::optional<Growth> find_growth_since(BootNs birth, std::span<const SeriesPoin
   const SeriesPoint& last = series.back();
   const auto blocks = blocks_of(series, kSecond / 4);
   const BootNs age = last.at - birth;
-  // A longer look, or one that saw most of it, tells by itself.
+  // A longer look, or one that saw all of it, tells by itself.
   const BootNs watched = last.at - series.front().at;
-  if (watched > kLongest || watched > age / 2) return std::nullopt;
+  if (watched > kLongest || watched > age / 5 * 4 || last.value < 2 * least) return std::nullopt;
   if (blocks.size() < 6 || watched < kShortest || age < kYoungest) return std::nullopt;
   const double rise = blocks.back().least - blocks.front().least;
   if (rise < least) return std::nullopt;
@@ -341,7 +351,7 @@ std::optional<double> slowest_growth_found(BootNs watched) {
   return slowest_in(watched, tiers);
 }
 
-std::optional<double> slowest_count_growth_found(BootNs watched, double least) {
+std::optional<double> slowest_count_growth_found(BootNs watched, const LeastRise& least) {
   return slowest_in(watched, count_tiers(least));
 }
 

@@ -53,28 +53,39 @@ struct Growth {
 /// one of 48 MiB half an hour or more. Rates of false alarms: tests/bench/trend_rates.cc.
 std::optional<Growth> find_growth(std::span<const SeriesPoint> series);
 
-/// The same; else bytes that rise along a line for the last 12 s and by 48 MiB. A cache that fills
-/// does so, too, until it is full.
-std::optional<Growth> find_straight_growth(std::span<const SeriesPoint> series);
+/// The same of bytes; else what rises along a line for the last 12 s and by 48 MiB. A cache that
+/// fills does so, too, until it is full. Else, of what began at `birth` and goes on, by its age.
+std::optional<Growth> find_byte_growth(std::span<const SeriesPoint> series,
+                                       std::optional<BootNs> birth);
 
-/// Of descriptors, processes.
-inline constexpr double kLeastCountGrowth = 64;
+/// By how much a count has to rise before it is told from what fills and is full.
+struct LeastRise {
+  double at_once = 0;  ///< along a line for the last 8 s, or steadily for minutes
+  double in_16_s = 0;  ///< along a line for the last 16 to 24 s
+  double by_age = 0;   ///< in a short look, at the rate that made what there is since its birth
+};
+inline constexpr LeastRise kRiseOfDescriptors = {.at_once = 64, .in_16_s = 32, .by_age = 16};
+inline constexpr LeastRise kRiseOfMappings = {.at_once = 500, .in_16_s = 500};
+inline constexpr LeastRise kRiseOfThreads = {.at_once = 32, .in_16_s = 32, .by_age = 10};
+inline constexpr LeastRise kRiseOfWorkers = {.at_once = 16, .in_16_s = 16, .by_age = 12};
+inline constexpr LeastRise kRiseOfProcesses = {.at_once = 64, .in_16_s = 64};
+inline constexpr LeastRise kRiseOfNamedFiles = {.at_once = 32, .in_16_s = 32};
 
-/// The same of a count (descriptors, mappings, threads, files) that rises by `least` or more: along
-/// a line for the last 8 s, or steadily for the last minutes.
-std::optional<Growth> find_count_growth(std::span<const SeriesPoint> series,
-                                        double least = kLeastCountGrowth);
+/// A count that rises along a line, or steadily for the last minutes; else, of what began at
+/// `birth` and goes on, by its age.
+std::optional<Growth> find_count_growth(std::span<const SeriesPoint> series, const LeastRise& least,
+                                        std::optional<BootNs> birth = {});
 
-/// What a look of 2 to 15 s proves of something that began at `birth`, 20 s or longer ago: it
-/// grows, by `least` or more, at the rate that makes as much as it has by now.
+/// What a look of 2 to 20 s proves of something that began at `birth`, 20 s or longer ago: it
+/// grows, by `least` or more, at the rate that makes as much as it has by now, which is twice that.
 std::optional<Growth> find_growth_since(BootNs birth, std::span<const SeriesPoint> series,
                                         double least);
 
-/// The slowest growth in bytes a second that `find_straight_growth` finds in a watch of that
+/// The slowest growth in bytes a second that `find_byte_growth` finds in a watch of that
 /// length; nothing: too short for any.
 std::optional<double> slowest_growth_found(BootNs watched);
-/// The same of a count, by its `least`.
-std::optional<double> slowest_count_growth_found(BootNs watched, double least = kLeastCountGrowth);
+/// The same of a count.
+std::optional<double> slowest_count_growth_found(BootNs watched, const LeastRise& least);
 
 /// Seconds until what grows has taken `headroom` more; nothing where that cannot be said honestly:
 /// further ahead than `times_of_watch` times the stretch that was seen to grow.

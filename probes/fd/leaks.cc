@@ -32,18 +32,25 @@ bool is_at_limit(const Series& series, uint64_t count) {
 struct Share {
   FdKind kind = FdKind::kOther;
   uint64_t growth = 0;
+  std::optional<FdKind> second;
+  uint64_t of_second = 0;
   uint64_t all = 0;  ///< growth of all kinds that grew
 };
 
-// The kind that grew most between two looks.
+// The two kinds that grew most between two looks.
 Share largest_growth(const FdKinds& before, const FdKinds& after) {
   Share share;
   for (const FdKind kind : kValues<FdKind>) {
     const uint64_t growth = after[kind] - std::min(after[kind], before[kind]);
     share.all += growth;
-    if (growth <= share.growth) continue;
-    share.kind = kind;
-    share.growth = growth;
+    if (growth > share.growth) {
+      if (share.growth > 0) share.second = share.kind;
+      share.of_second = std::exchange(share.growth, growth);
+      share.kind = kind;
+    } else if (growth > share.of_second) {
+      share.second = kind;
+      share.of_second = growth;
+    }
   }
   return share;
 }
@@ -124,19 +131,35 @@ bool exceeds_flight(const Facts& facts, const Series& series, uint64_t segments)
          segments > 2 * facts.workers * most_segments_of_workers(facts) + kOfOneBatch;
 }
 
-// The kind that grew; nothing where it is not known, or there are several.
-std::optional<Leak> leak_of(const Facts& facts, const Series& series, const CountGrowth& growth) {
+bool is_mostly(uint64_t growth, const Share& share) {
+  return static_cast<double>(growth) >= kMostlyOne * static_cast<double>(share.all);
+}
+
+// Nearly all of it is of two kinds that grow alike: what is opened holds one of each.
+bool are_pair(const Share& share) {
+  const bool has_segments = share.kind == FdKind::kSegment || share.second == FdKind::kSegment;
+  return share.second && !has_segments && share.growth - share.of_second <= share.growth / 4 &&
+         (share.growth + share.of_second) * 10 >= share.all * 9;
+}
+
+// What grew, of `kind` if that is known; nothing where it is not known, or too many kinds.
+std::optional<Leak> leak_of(const Facts& facts, const Series& series, const CountGrowth& growth,
+                            std::optional<FdKind> kind = {}) {
   const KindsAt* before = kinds_at(series, growth.from);
   const KindsAt* after = kinds_at(series, growth.to);
   if (before == nullptr || after == nullptr) return std::nullopt;
   const bool one_look = before->at == after->at;
   const Share share = largest_growth(one_look ? FdKinds{} : before->kinds, after->kinds);
-  if (static_cast<double>(share.growth) < kMostlyOne * static_cast<double>(share.all))
-    return std::nullopt;
-  Leak leak{
-      .series = &series, .kind = share.kind, .of_kind = after->kinds[share.kind], .growth = growth};
+  const bool is_pair = !kind && !is_mostly(share.growth, share) && are_pair(share);
+  if (!kind && !is_pair && !is_mostly(share.growth, share)) return std::nullopt;
+  Leak leak{.series = &series, .kind = kind.value_or(share.kind), .growth = growth};
+  leak.of_kind = after->kinds[leak.kind];
+  if (is_pair) {
+    leak.second = share.second;
+    leak.of_kind += after->kinds[*share.second];
+  }
   leak.exceeds_flight =
-      share.kind == FdKind::kSegment && exceeds_flight(facts, series, leak.of_kind);
+      leak.kind == FdKind::kSegment && exceeds_flight(facts, series, leak.of_kind);
   if (series.limit && growth.per_second > 0) {
     const uint64_t left = *series.limit - std::min(*series.limit, growth.last);
     leak.seconds_left = static_cast<double>(left) / growth.per_second;
@@ -223,6 +246,37 @@ uint64_t count_at(const Series& series, BootNs at) {
   return after == series.counts.begin() ? after->count : std::prev(after)->count;
 }
 
+// A growth along a line, of all or of one kind.
+struct Line {
+  Growth growth;
+  std::optional<FdKind> kind;
+};
+
+// Of one kind, where the others come and go, or come to an end.
+std::optional<Line> line_of_one_kind(const Series& series, BootNs end) {
+  std::optional<Line> fastest;
+  for (const FdKind kind : kValues<FdKind>) {
+    std::vector<SeriesPoint> points;
+    for (const KindsAt& each : series.kinds) {
+      if (each.at > end) break;
+      points.push_back({.at = each.at, .value = static_cast<double>(each.kinds[kind])});
+    }
+    const auto growth = find_count_growth(points, kRiseOfDescriptors);
+    if (growth && (!fastest || growth->per_second > fastest->growth.per_second))
+      fastest = {.growth = *growth, .kind = kind};
+  }
+  return fastest;
+}
+
+std::optional<Line> line_until(const Facts& facts, const Series& series, BootNs end) {
+  const auto birth = has_ended(facts, series)
+                         ? std::nullopt
+                         : std::optional(birth_of(facts.header->host, series.key()));
+  const auto growth = find_count_growth(points_of(series.counts, end), kRiseOfDescriptors, birth);
+  return growth ? std::optional(Line{.growth = *growth, .kind = {}})
+                : line_of_one_kind(series, end);
+}
+
 // A climb that goes on, or did so until its process ended.
 std::optional<Leak> climb_at_end(const Facts& facts, const Series& series) {
   if (series.counts.empty()) return std::nullopt;
@@ -230,34 +284,27 @@ std::optional<Leak> climb_at_end(const Facts& facts, const Series& series) {
   const auto end = ended ? end_of_work(series) : std::optional(series.counts.back().at);
   if (!end) return std::nullopt;
   auto climb = sure_climb(series, *end);
-  std::optional<Growth> brief;
-  if (!climb) {
-    constexpr double kLeastInShortLook = 16;
-    const auto points = points_of(series.counts, *end);
-    brief = find_count_growth(points);
-    if (!brief && !ended) {
-      brief =
-          find_growth_since(birth_of(facts.header->host, series.key()), points, kLeastInShortLook);
-    }
-    if (!brief) return std::nullopt;
-    climb = {.from = brief->from,
-             .to = std::min(brief->to, *end),
-             .first = count_at(series, brief->from),
+  const auto line = climb ? std::nullopt : line_until(facts, series, *end);
+  if (line) {
+    climb = {.from = line->growth.from,
+             .to = std::min(line->growth.to, *end),
+             .first = count_at(series, line->growth.from),
              .last = count_at(series, *end),
-             .per_second = brief->per_second};
+             .per_second = line->growth.per_second};
   }
+  if (!climb) return std::nullopt;
   if (ended && has_fallen_before(series, *climb)) return std::nullopt;
-  auto leak = leak_of(facts, series, *climb);
+  auto leak = leak_of(facts, series, *climb, line ? line->kind : std::nullopt);
   // Files of /dev/shm that have a name count there.
   const KindsAt* kinds = kinds_at(series, climb->to);
-  const bool is_named = brief && kinds != nullptr && leak && leak->kind == FdKind::kSegment &&
+  const bool is_named = line && kinds != nullptr && leak && leak->kind == FdKind::kSegment &&
                         kinds->kinds.unlinked_segments * 2 < kinds->kinds.segments;
   // What waits for the trainer piles up in a worker, to a plateau.
   const bool is_backlog = leak && leak->kind == FdKind::kSegment &&
                           series.process == facts.trainer && !leak->exceeds_flight;
   if (!leak || is_backlog || is_named) return std::nullopt;
   leak->has_ended = ended;
-  leak->brief = brief;
+  if (line) leak->brief = line->growth;
   return leak;
 }
 

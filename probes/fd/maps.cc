@@ -153,14 +153,14 @@ std::optional<Finding> mappings_exhausted(const Facts& facts) {
 }
 
 std::optional<Finding> growing_mappings(const Facts& facts) {
-  constexpr double kLeast = 500;
   constexpr double kThisDay = 86'400;
   const auto most = facts.header->host.max_map_count;
   std::optional<Finding> soonest;
   double soonest_s = kThisDay;
   for (const Series& series : facts.series) {
     if (series.maps.empty() || !most) continue;
-    const auto growth = find_count_growth(points_of(series.maps, series.maps.back().at), kLeast);
+    const auto growth =
+        find_count_growth(points_of(series.maps, series.maps.back().at), kRiseOfMappings);
     const uint64_t count = series.maps.back().count;
     const uint64_t left = *most - std::min(*most, count);
     const auto seconds = growth ? time_to_limit(*growth, static_cast<double>(left)) : std::nullopt;

@@ -70,7 +70,9 @@ void add_growth(Finding& finding, const Facts& facts, const Leak& leak) {
   finding.prove(count_fact("descriptors", leak.growth.last, kCountSource, leak.growth.to));
   finding.prove(
       count_fact("descriptors_before", leak.growth.first, kCountSource, leak.growth.from));
-  finding.prove(text_fact("kind", own(to_string(leak.kind)), kKindsSource, leak.growth.to));
+  const OwnWords second = leak.second ? ", " + own(to_string(*leak.second)) : "";
+  finding.prove(
+      text_fact("kind", own(to_string(leak.kind)) + second, kKindsSource, leak.growth.to));
   finding.prove(count_fact("of_kind", leak.of_kind, kKindsSource, leak.growth.to));
   finding.prove(number_fact("growth_per_second", leak.growth.per_second, "1/s", kCountSource));
   if (const uint64_t batches = batches_in(facts, leak.growth); batches > 0) {
@@ -354,6 +356,7 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
     finding.severity = severity_of(first);
     finding.discriminator = std::string(to_string(kind));
     finding.message = describe(*facts.run, first.series->key()) + " opens " + plural_of(kind) +
+                      (first.second ? " and " + plural_of(*first.second) + "," : "") +
                       " and does not close them: " + own(first.of_kind) + " open, " +
                       count_rate_text(first.growth.per_second) + " more" + outlook(first);
     if (alike.size() > 1)

@@ -23,11 +23,12 @@ struct Exhaustion {
 };
 std::vector<Exhaustion> find_exhaustions(const Facts& facts);
 
-/// Descriptors of one kind that a process keeps opening and does not close.
+/// Descriptors of one kind, or two, that a process keeps opening and does not close.
 struct Leak {
   const Series* series = nullptr;
   FdKind kind = FdKind::kFile;
-  uint64_t of_kind = 0;  ///< at the end of the growth
+  std::optional<FdKind> second;  ///< grows as the first one
+  uint64_t of_kind = 0;          ///< at the end of the growth
   CountGrowth growth;
   std::optional<Growth> brief;  ///< known by a growth that may come to an end yet
   /// The trainer holds more segments than all that the loader can have in flight.

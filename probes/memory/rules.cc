@@ -251,12 +251,7 @@ Finding backlog_of(const Facts& facts, const std::vector<Grower>& some,
 
 std::optional<Growth> find_growth_of_process(const Facts& facts, const Series& process,
                                              const std::vector<SeriesPoint>& series) {
-  constexpr double kLeastInShortLook = 8.0 * (1 << 20);
-  auto growth = find_straight_growth(series);
-  if (!growth) {
-    growth = find_growth_since(birth_of(facts.header->host, process.info->key), series,
-                               kLeastInShortLook);
-  }
+  auto growth = find_byte_growth(series, birth_of(facts.header->host, process.info->key));
   if (growth && is_to_be_expected(facts, process, *growth)) return std::nullopt;
   return growth;
 }

@@ -171,10 +171,9 @@ CountLimit limit_of_files(const Facts& facts, const NamedFiles& named) {
 }  // namespace
 
 std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
-  constexpr double kLeast = 32;
   if (facts.use.empty() || facts.ledgers.empty()) return std::nullopt;
   const Owners owners(facts);
-  const auto growth = find_count_growth(counts_of_files(facts, owners), kLeast);
+  const auto growth = find_count_growth(counts_of_files(facts, owners), kRiseOfNamedFiles);
   if (!growth || !makes_named_files(facts)) return std::nullopt;
   const ShmLedger& last = *ledger_at(facts, growth->to);
   const NamedFiles before = named_files(owners, *ledger_at(facts, growth->from));

@@ -201,6 +201,40 @@ TEST_F(Fd, ASlowLeakIsNoErrorYet) {
   EXPECT_EQ(find(examine(), FindingCode::kFdLeakInWorker)->severity, Severity::kInfo);
 }
 
+// `watch`, with inotify handles beside what it is of.
+void add_others(Scene& scene, const Count& count) {
+  for (Sample& sample : scene.run().samples) {
+    const double at_s = static_cast<double>(sample.at - Scene::at(0)) / kSecond;
+    for (ProcessSample& process : sample.processes) {
+      const auto more = static_cast<uint64_t>(count(process.key.pid, at_s));
+      process.fd_count = process.fd_count->value() + more;
+      if (process.fds) (**process.fds)[FdKind::kOther] += more;
+    }
+  }
+}
+
+TEST_F(Fd, TwoKindsThatGrowAlikeAreOneLeak) {
+  set_limit(20'000);
+  watch(0, 20, FdKind::kEpoll, climbs(kFdWorker, 2, 1e9));
+  add_others(scene_, climbs(kFdWorker, 2, 1e9));
+  const Verdict verdict = examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_THAT(
+      verdict.findings[0].message.plain(),
+      testing::HasSubstr("opens epolls and other descriptors, and does not close them: 80"));
+  EXPECT_EQ(verdict.findings[0].confidence, Confidence::kPossible);
+}
+
+TEST_F(Fd, OneKindGrowsOnWhereAnotherComesToAnEnd) {
+  set_limit(20'000);
+  watch(0, 30, FdKind::kEpoll, climbs(kFdWorker, 2.5, 1e9));
+  add_others(scene_, climbs(kFdWorker, 5, 90));
+  const auto leak = find(examine(), FindingCode::kFdLeakInWorker);
+  ASSERT_TRUE(leak);
+  EXPECT_EQ(text(*leak, "kind"), "epoll");
+  EXPECT_THAT(leak->message.plain(), testing::HasSubstr(", 2.5 per second more"));
+}
+
 TEST_F(Fd, WorkersThatLeakAlikeAreOneFinding) {
   watch(0, 5, FdKind::kFile, [](int32_t pid, double at_s) {
     return pid == Scene::kTrainerPid ? 0 : std::min(50 * at_s, 236.0);
@@ -358,6 +392,8 @@ TEST_F(HarmlessSeries, AreSilent) {
        [](int32_t, double at_s) { return at_s < 3 ? 40 * at_s : 120.0; }},
       {"opened and closed", FdKind::kSocket,
        [](int32_t, double at_s) { return static_cast<int>(at_s * 10) % 3 * 40.0; }},
+      {"a small cache that fills slowly", FdKind::kFile,
+       [](int32_t, double at_s) { return std::min(32.0, 2 * at_s); }},
       {"epochs", FdKind::kFile,
        [](int32_t, double at_s) { return 5 * (at_s / 20 - static_cast<int>(at_s / 20)) * 20; }},
   };

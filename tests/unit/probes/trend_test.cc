@@ -186,12 +186,12 @@ std::vector<SeriesPoint> counts_of(double seconds, const std::function<double(do
 
 TEST(StraightGrowth, IsFoundIn15Seconds) {
   const auto line = [](double t) { return 7 * kMB * t; };
-  const auto growth = find_straight_growth(series_of(15, line));
+  const auto growth = find_byte_growth(series_of(15, line), {});
   ASSERT_TRUE(growth);
   EXPECT_TRUE(growth->is_brief);
   EXPECT_NEAR(growth->per_second, 7 * kMB, 0.5 * kMB);
   EXPECT_FALSE(reaches_limit_soon(*growth, 10 * kMB));
-  const auto longer = find_straight_growth(series_of(40, line));
+  const auto longer = find_byte_growth(series_of(40, line), {});
   ASSERT_TRUE(longer);
   EXPECT_FALSE(longer->is_brief);
 }
@@ -206,39 +206,49 @@ TEST(StraightGrowth, IsNoWarmUpNoStepAndNothingThatStopped) {
   };
   for (const Healthy& each : all) {
     for (double seconds = 13; seconds <= 25; ++seconds)
-      EXPECT_FALSE(find_straight_growth(series_of(seconds, each.shape))) << each.name << seconds;
+      EXPECT_FALSE(find_byte_growth(series_of(seconds, each.shape), {})) << each.name << seconds;
   }
 }
 
 TEST(CountGrowth, IsFoundIn10Seconds) {
-  const auto growth = find_count_growth(counts_of(10.5, [](double t) { return 44 * t; }));
+  const auto growth =
+      find_count_growth(counts_of(10.5, [](double t) { return 44 * t; }), kRiseOfDescriptors);
   ASSERT_TRUE(growth);
   EXPECT_NEAR(growth->per_second, 44, 1);
+}
+
+TEST(CountGrowth, AFewPerSecondAreFoundIn18Seconds) {
+  const auto line = [](double t) { return 3 * t; };
+  EXPECT_FALSE(find_count_growth(counts_of(12, line), kRiseOfDescriptors));
+  EXPECT_TRUE(find_count_growth(counts_of(18, line), kRiseOfDescriptors));
 }
 
 TEST(CountGrowth, IsFoundWhereALookASecondIsMissed) {
   std::vector<SeriesPoint> seldom;
   for (int i = 0; i < 14; ++i)
     seldom.push_back({.at = i * (kSecond + kSecond / 10), .value = 220.0 * i});
-  EXPECT_TRUE(find_count_growth(seldom, 500));
+  EXPECT_TRUE(find_count_growth(seldom, kRiseOfMappings));
 }
 
 TEST(CountGrowth, IsNoCacheThatIsFullAndNoTide) {
   const std::vector<Healthy> all = {
       {"filled", [](double t) { return 44 * std::min(t, 6.0); }},
       {"tide", [](double t) { return 44 * std::fmod(t, 5); }},
-      {"few", [](double t) { return 2 * t; }},
+      {"few", [](double t) { return t; }},
+      {"a cache of 32", [](double t) { return std::min(3 * t, 32.0); }},
+      {"hits", [](double t) { return 90 * (1 - std::exp(-t / 12)); }},
   };
   for (const Healthy& each : all) {
     for (double seconds = 10; seconds <= 30; ++seconds)
-      EXPECT_FALSE(find_count_growth(counts_of(seconds, each.shape))) << each.name << seconds;
+      EXPECT_FALSE(find_count_growth(counts_of(seconds, each.shape), kRiseOfDescriptors))
+          << each.name << seconds;
   }
 }
 
 TEST(GrowthSinceBirth, IsProvedByAShortLookAndTheAge) {
-  const auto look = [](BootNs age, double had, double rate) {
+  const auto look = [](BootNs age, double had, double rate, int ticks = 30) {
     std::vector<SeriesPoint> series;
-    for (int i = 0; i < 30; ++i)
+    for (int i = 0; i < ticks; ++i)
       series.push_back({.at = age + i * (kSecond / 10), .value = std::floor(had + rate * i / 10)});
     return find_growth_since(0, series, 16);
   };
@@ -249,6 +259,8 @@ TEST(GrowthSinceBirth, IsProvedByAShortLookAndTheAge) {
   EXPECT_FALSE(look(100 * kSecond, 400, 44)) << "it began later";
   EXPECT_FALSE(look(100 * kSecond, 4430, 2)) << "it goes on no more";
   EXPECT_FALSE(look(10 * kSecond, 440, 44)) << "it may be its start";
+  EXPECT_TRUE(look(12 * kSecond, 36, 3, 152)) << "a look of 15 s that began early";
+  EXPECT_FALSE(look(6 * kSecond, 7, 1.3, 145)) << "so few fill a pool";
 }
 
 TEST(SlowestGrowth, FallsWithTheTime) {
@@ -258,7 +270,7 @@ TEST(SlowestGrowth, FallsWithTheTime) {
   ASSERT_TRUE(in_15_s && in_5_min);
   EXPECT_LT(*in_15_s, 7 * kMB);
   EXPECT_LT(*in_5_min, 0.1 * kMB);
-  EXPECT_TRUE(slowest_count_growth_found(11 * kSecond));
+  EXPECT_TRUE(slowest_count_growth_found(11 * kSecond, kRiseOfDescriptors));
 }
 
 TEST(TimeToLimit, AForecastReachesNoFurtherThanItMay) {
