@@ -63,6 +63,7 @@ struct Probe {
   bool needs_shared_files = false;  ///< looks at shared files alone, which stop nobody
   int watch_of_pid_s = 15;  ///< how long a live process is watched where nobody says; by default
                             ///< two of the 5 s waits of an idle worker: a lost batch
+  bool ends_when_found = false;  ///< that watch ends sooner where something of the job is found
   /// A command is run once under each start method, contained, with dlprobe's shim.
   bool tries_start_methods = false;
 

@@ -37,6 +37,7 @@ class PidGuide final : public WatchGuide {
   PidGuide(RunContext& context, const PidSubject& subject)
       : context_(context),
         longer_(subject.longer_if_unclear.count()),
+        until_found_(subject.longer_if_nothing_found.count()),
         onlooker_(subject.onlooker) {}
 
   void take_news() override {
@@ -46,6 +47,7 @@ class PidGuide final : public WatchGuide {
   bool wants_snapshots() override { return onlooker_ != nullptr && onlooker_->wants_snapshots(); }
 
   BootNs prolong() override {
+    if (until_found_ > 0) return has_found() ? 0 : until_found_;
     if (longer_ == 0) return 0;
     const std::string why(context_.judge.why_watch_longer(context_.recorder.current_run_alone()));
     if (why.empty()) return 0;
@@ -56,8 +58,17 @@ class PidGuide final : public WatchGuide {
   }
 
  private:
+  // What others left on the machine is nothing of the job.
+  bool has_found() const {
+    const Verdict verdict = context_.judge.examine(context_.recorder.current_run_alone());
+    return std::ranges::any_of(verdict.findings, [](const Finding& finding) {
+      return finding.severity >= Severity::kWarning && !finding.processes.empty();
+    });
+  }
+
   RunContext& context_;
   BootNs longer_;
+  BootNs until_found_;
   Onlooker* onlooker_;
 };
 

@@ -82,6 +82,8 @@ struct PidSubject {
   std::optional<LoaderPlan> told_plan;  ///< what the user said of its loader
   /// Watched for so much longer where more is to be told (Judge::why_watch_longer).
   std::chrono::nanoseconds longer_if_unclear{0};
+  /// Watched for so much longer where nothing of the job has been found yet.
+  std::chrono::nanoseconds longer_if_nothing_found{0};
   Onlooker* onlooker = nullptr;  ///< or nobody
 };
 

@@ -93,6 +93,7 @@ const Probe kProbe = {.name = "shm",
                       .causes = kCauses,
                       .examine_run = examine_run,
                       .table = kTable,
-                      .needs_shared_files = true};
+                      .needs_shared_files = true,
+                      .ends_when_found = true};
 
 }  // namespace dlprobe::probes::shm

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <ranges>
 #include <set>
 #include <string>
 #include <utility>
@@ -37,7 +38,8 @@ Family family_of(const ShmSegment& segment) {
 
 // Whose the named files are. A file is of those in whose hands it was first seen. One that was in
 // nobody's may be of anybody that makes such files, and lived then. Where nobody was seen to make
-// such, it is the job's if no other program of Python's has shared memory; else it is not known.
+// such, it is the job's if no other program of Python's has shared memory, and there was none such
+// before the job; else it is not known.
 class Owners {
  public:
   explicit Owners(const Facts& facts) {
@@ -45,12 +47,14 @@ class Owners {
       const RecordingHeader& header = *facts.header;
       const BootNs born = birth_of(header.host, facts.trainer->key);
       job_began_ = header.realtime_ns + (born - header.boottime_ns);
+      if (!facts.ledgers.empty()) may_begin_ = soon_after(born, facts.ledgers.front()->at);
     }
     for (const ShmLedger* ledger : facts.ledgers) {
       for (const ShmSegment& segment : ledger->segments) {
         if (segment.linked) note(facts, segment);
-        is_alone_ = is_alone_ && (segment.kind == SegmentKind::kOther || segment.holders.empty() ||
-                                  is_held_by_job(facts, segment));
+        changes_[family_of(segment)][segment.inode] = segment.modified_ns;
+        if (!segment.holders.empty() && !is_held_by_job(facts, segment))
+          held_by_others_.insert(family_of(segment));
       }
     }
   }
@@ -64,9 +68,29 @@ class Owners {
 
   // Of one that `is_of_job`.
   bool is_known(const ShmSegment& segment) const {
-    return is_alone_ || is_of_job_.contains(segment.inode) ||
-           made_by_job_.contains(family_of(segment));
+    return is_of_job_.contains(segment.inode) || made_by_job_.contains(family_of(segment)) ||
+           (is_alone() && !came_before_job(family_of(segment)));
   }
+
+  // Whether those files come since the job began, and no other process has one.
+  bool begin_with_job(SegmentKind kind) const {
+    const Family family = {kind, ""};
+    const auto changes = changes_.find(family);
+    if (changes == changes_.end() || held_by_others_.contains(family)) return false;
+    const bool begin_soon = std::ranges::any_of(changes->second, [&](const auto& change) {
+      return change.second >= job_began_ && change.second <= job_began_ + may_begin_;
+    });
+    return begin_soon && !came_before_job(family);
+  }
+
+  // No other program of Python's has shared memory.
+  bool is_alone() const {
+    return std::ranges::all_of(
+        held_by_others_, [](const Family& family) { return family.first == SegmentKind::kOther; });
+  }
+
+  // How long after its birth a job may have made the first of what it makes all the time.
+  BootNs may_begin() const { return may_begin_; }
 
  private:
   void note(const Facts& facts, const ShmSegment& segment) {
@@ -79,11 +103,30 @@ class Owners {
     if (is_new) (is_of_job ? made_by_job_ : made_by_others_).insert(family_of(segment));
   }
 
-  int64_t job_began_ = 0;               // CLOCK_REALTIME
-  std::map<uint64_t, bool> is_of_job_;  // by inode
-  bool is_alone_ = true;
+  // Whether such files came before the job as they came since, as far as they are left.
+  bool came_before_job(const Family& family) const {
+    constexpr std::ptrdiff_t kFew = 10;
+    const auto& changes = changes_.at(family);
+    const auto in = [&](int64_t from, int64_t to) {
+      return std::ranges::count_if(
+          changes, [&](const auto& change) { return change.second >= from && change.second < to; });
+    };
+    const int64_t last = std::ranges::max(changes | std::views::values);
+    return in(2 * job_began_ - last, job_began_) * kFew > in(job_began_, last + 1);
+  }
+
+  // How long a job that was `born` then may prepare itself, as seen at `at`.
+  static BootNs soon_after(BootNs born, BootNs at) {
+    return std::max<BootNs>(8 * kSecond, (at - born) / 5);
+  }
+
+  int64_t job_began_ = 0;  // CLOCK_REALTIME
+  BootNs may_begin_ = 0;
+  std::map<Family, std::map<uint64_t, int64_t>> changes_;  // by inode
+  std::map<uint64_t, bool> is_of_job_;                     // by inode
   std::set<Family> made_by_job_;
   std::set<Family> made_by_others_;
+  std::set<Family> held_by_others_;
 };
 
 // A ledger lists 2000 files at the most. The others are taken to be like those.
@@ -108,15 +151,44 @@ NamedFiles named_files(const Owners& owners, const ShmLedger& ledger) {
 
 // A file that nobody holds may be of any program of the machine. Whether the job is known to make
 // such files: one was seen in its hands, or it has a process that is there to remove them.
-bool makes_named_files(const Facts& facts) {
+bool makes_named_files(const Facts& facts, const Owners& owners) {
   const bool has_helper = std::ranges::any_of(facts.run->processes, [](const ProcessInfo& each) {
     return each.role == Role::kResourceTracker || each.role == Role::kShmManager;
   });
-  return has_helper || std::ranges::any_of(facts.ledgers, [&](const ShmLedger* ledger) {
+  return has_helper || owners.begin_with_job(SegmentKind::kPythonShared) ||
+         std::ranges::any_of(facts.ledgers, [&](const ShmLedger* ledger) {
            return std::ranges::any_of(ledger->segments, [&](const ShmSegment& segment) {
              return segment.linked && is_held_by_job(facts, segment);
            });
          });
+}
+
+std::vector<BootNs> changes_of_job(const Facts& facts, const Owners& owners,
+                                   const ShmLedger& ledger) {
+  const RecordingHeader& header = *facts.header;
+  std::vector<BootNs> changed;
+  for (const ShmSegment& segment : ledger.segments) {
+    if (owners.is_of_job(segment))
+      changed.push_back(segment.modified_ns - header.realtime_ns + header.boottime_ns);
+  }
+  std::ranges::sort(changed);
+  return changed;
+}
+
+// Before the first look: how many of those that it lists were there already, where the first of
+// them is as old as the job. Of what comes and goes only the youngest are left.
+void add_those_before(const Facts& facts, const Owners& owners, std::vector<SeriesPoint>& counts) {
+  constexpr BootNs kMostPoints = 600;
+  const ShmLedger& first = *facts.ledgers.front();
+  if (first.omitted_segments > 0 || facts.trainer == nullptr) return;
+  const std::vector<BootNs> changed = changes_of_job(facts, owners, first);
+  const BootNs born = birth_of(facts.header->host, facts.trainer->key);
+  if (changed.empty() || changed.front() > born + owners.may_begin()) return;
+  const BootNs step = std::max(kSecond, (first.at - born) / kMostPoints);
+  for (BootNs at = born; at < first.at; at += step) {
+    const auto after = std::ranges::upper_bound(changed, at);
+    counts.push_back({.at = at, .value = static_cast<double>(after - changed.begin())});
+  }
 }
 
 // Between two looks: how many of those that the later one lists were there already, by the times of
@@ -124,13 +196,7 @@ bool makes_named_files(const Facts& facts) {
 void add_those_between(const Facts& facts, const Owners& owners, const ShmLedger& earlier,
                        const ShmLedger& later, std::vector<SeriesPoint>& counts) {
   if (later.omitted_segments > 0) return;
-  const RecordingHeader& header = *facts.header;
-  std::vector<BootNs> changed;
-  for (const ShmSegment& segment : later.segments) {
-    if (owners.is_of_job(segment))
-      changed.push_back(segment.modified_ns - header.realtime_ns + header.boottime_ns);
-  }
-  std::ranges::sort(changed);
+  const std::vector<BootNs> changed = changes_of_job(facts, owners, later);
   auto use = std::ranges::upper_bound(facts.use, earlier.at, {}, &ShmUse::at);
   for (; use != facts.use.end() && use->at < later.at; ++use) {
     const auto after = std::ranges::upper_bound(changed, use->at);
@@ -140,6 +206,7 @@ void add_those_between(const Facts& facts, const Owners& owners, const ShmLedger
 
 std::vector<SeriesPoint> counts_of_files(const Facts& facts, const Owners& owners) {
   std::vector<SeriesPoint> counts;
+  add_those_before(facts, owners, counts);
   const ShmLedger* earlier = nullptr;
   for (const ShmLedger* ledger : facts.ledgers) {
     if (earlier != nullptr) add_those_between(facts, owners, *earlier, *ledger, counts);
@@ -173,10 +240,16 @@ CountLimit limit_of_files(const Facts& facts, const NamedFiles& named) {
 std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
   if (facts.use.empty() || facts.ledgers.empty()) return std::nullopt;
   const Owners owners(facts);
-  const auto growth = find_count_growth(counts_of_files(facts, owners), kRiseOfNamedFiles);
-  if (!growth || !makes_named_files(facts)) return std::nullopt;
+  auto growth = find_count_growth(counts_of_files(facts, owners), kRiseOfNamedFiles);
+  if (!growth || !makes_named_files(facts, owners)) return std::nullopt;
   const ShmLedger& last = *ledger_at(facts, growth->to);
-  const NamedFiles before = named_files(owners, *ledger_at(facts, growth->from));
+  const bool is_by_age = growth->from < facts.ledgers.front()->at && facts.trainer != nullptr;
+  const NamedFiles before =
+      is_by_age ? NamedFiles() : named_files(owners, *ledger_at(facts, growth->from));
+  if (is_by_age && growth->is_brief) {
+    growth->is_by_age = true;
+    growth->from = birth_of(facts.header->host, facts.trainer->key);
+  }
   const NamedFiles now = named_files(owners, last);
   const bool are_semaphores = now.semaphores - std::min(now.semaphores, before.semaphores) >
                               now.segments - std::min(now.segments, before.segments);

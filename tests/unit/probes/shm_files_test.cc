@@ -439,6 +439,46 @@ TEST(ShmGrowingFiles, OfTheJobsTrackerAreFoundBesideAnotherThatMakesSuch) {
   EXPECT_TRUE(find(scene.examine(), FindingCode::kShmLeak));
 }
 
+// One look at a job of 30 s: blocks that nobody holds, five of each second since `from`.
+Scene blocks_since(int from) {
+  Scene scene(kGiB);
+  const RecordingHeader& header = scene.recording.header;
+  std::vector<ShmSegment> blocks;
+  for (int number = 5 * from; number < 5 * 30; ++number) {
+    ShmSegment block = unheld_block(static_cast<uint64_t>(number) + 2);
+    block.modified_ns = header.realtime_ns - header.boottime_ns + Scene::at(number / 5.0);
+    blocks.push_back(std::move(block));
+  }
+  scene.use(30, blocks.size() * kMiB);
+  scene.ledger(30, std::move(blocks));
+  return scene;
+}
+
+TEST(ShmGrowingFiles, AreToldByTheirAgeInOneLook) {
+  const auto leak = find(blocks_since(4).examine(), FindingCode::kShmLeak);
+  ASSERT_TRUE(leak);
+  EXPECT_THAT(leak->message.plain(), testing::StartsWith("the job leaks named shared memory"));
+  EXPECT_THAT(leak->message.plain(), testing::HasSubstr("5.0 per second more"));
+  EXPECT_THAT(leak->message.plain(), testing::HasSubstr("since its start"));
+  EXPECT_FALSE(find(blocks_since(14).examine(), FindingCode::kShmLeak))
+      << "what comes and goes is young";
+}
+
+TEST(ShmGrowingFiles, OfNobodyMayBeAnothersWhereThereWereSuchBefore) {
+  Scene scene = blocks_since(4);
+  scene.process(200, Role::kResourceTracker);
+  auto& blocks = scene.run().ledgers.front().segments;
+  blocks.push_back(old(unheld_block(5000), 300));
+  EXPECT_THAT(find(scene.examine(), FindingCode::kShmLeak)->message.plain(),
+              testing::StartsWith("the job leaks"))
+      << "one that a dead job left";
+  for (uint64_t number = 0; number < 20; ++number)
+    blocks.push_back(old(unheld_block(5001 + number), 2));
+  const auto leak = find(scene.examine(), FindingCode::kShmLeak);
+  ASSERT_TRUE(leak);
+  EXPECT_THAT(leak->message.plain(), testing::StartsWith("this job, or another one, leaks"));
+}
+
 // With no change there is no look at the files, but the mount is asked how full it is.
 TEST(ShmGrowingFiles, ThatCameToAnEndLongAgoAreNone) {
   Scene scene = blocks_that_stay(6, 10, 1000);

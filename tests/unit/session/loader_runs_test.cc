@@ -163,6 +163,22 @@ TEST_F(PidTest, WhatRisesIsWatchedForLongerOnce) {
   EXPECT_EQ(watched(), 5) << "whoever says how long to watch gets that";
 }
 
+TEST_F(PidTest, WhatIsFoundEndsTheWatch) {
+  const auto watched = [this] {
+    const Examination examination = examine();
+    const dlprobe::Run& run = examination.recording.runs.back();
+    return (run.end->at - run.begin.at) / kSecond;
+  };
+  request_.subject = PidSubject{.pid = 700, .longer_if_nothing_found = std::chrono::seconds(12)};
+  EXPECT_EQ(watched(), 17);
+  Finding finding;
+  finding.severity = Severity::kWarning;
+  place_.judge.verdict.findings = {finding};
+  EXPECT_EQ(watched(), 17) << "it is not the job's";
+  place_.judge.verdict.findings.front().processes = {ProcessKey{.pid = 700}};
+  EXPECT_EQ(watched(), 5);
+}
+
 TEST_F(PidTest, ItMayEndBefore) {
   place_.control.in(kSecond, [this] { place_.control.end(700, 0); });
   const Examination examination = examine();

@@ -89,6 +89,10 @@ Status put_watch_options(const WatchOptions& options, const Probe& probe, Examin
     request.watch_for = default_watch_of_pid(probe);
     // Whoever says how long to watch gets that.
     if (probe.needs_snapshots) process->longer_if_unclear = kUntilGrowthShows - kQuickAnswer;
+    if (probe.ends_when_found) {
+      process->longer_if_nothing_found = default_watch_of_pid(probe) - kQuickAnswer;
+      request.watch_for = kQuickAnswer;
+    }
   }
   DLP_TRY(request.snapshot, snapshot_options(options.pause));
   return {};
