@@ -303,6 +303,53 @@ Remedy remedy_of_growth(const GrowingTasks& tasks) {
           .verify = "ps --ppid PID"};
 }
 
+// Those whose threads came one after another, and none had ended when another one was refused. A
+// pool comes at once.
+struct Piled {
+  std::vector<ProcessKey> processes;
+  uint64_t threads = 0;
+};
+
+Piled piled_threads(const Run& run, BootNs until) {
+  constexpr int32_t kLeast = 8;
+  constexpr int kLeastSteps = 3;
+  std::map<ProcessKey, std::vector<int32_t>> threads;
+  for (const Sample& sample : run.samples) {
+    if (sample.at > until) break;
+    for (const ProcessSample& each : sample.processes)
+      threads[each.key].push_back(each.threads);
+  }
+  Piled piled;
+  for (const auto& [key, counts] : threads) {
+    const int32_t rise = counts.back() - counts.front();
+    int steps = 0;
+    bool is_pile = rise >= kLeast && std::ranges::is_sorted(counts);
+    for (size_t i = 1; i < counts.size(); ++i) {
+      const int32_t step = counts[i] - counts[i - 1];
+      if (step > 0) ++steps;
+      is_pile = is_pile && step * 2 <= rise;
+    }
+    if (!is_pile || steps < kLeastSteps) continue;
+    piled.processes.push_back(key);
+    piled.threads += static_cast<uint64_t>(counts.back());
+  }
+  return piled;
+}
+
+// That most of what was allowed is threads of the job that never ended.
+void add_piled_threads(Finding& finding, const Run& run, const TaskLimit& limit, BootNs at) {
+  const Piled piled = piled_threads(run, at);
+  if (piled.threads * 2 < limit.taken) return;
+  const auto& who = piled.processes;
+  finding.message += "; " + own(piled.threads) + " of them are threads of " +
+                     (who.size() == 1 ? describe(run, who.front())
+                                      : counted(who.size(), "process") + " of the job") +
+                     ", which came one after another and never ended";
+  finding.remedies.insert(
+      finding.remedies.begin(),
+      remedy_of_growth({.process = who.front(), .growth = {}, .are_workers = false}));
+}
+
 }  // namespace
 
 std::optional<Finding> growing_tasks(const ExitFacts& facts) {
@@ -354,6 +401,7 @@ std::optional<Finding> no_room_for_tasks(const ExitFacts& facts) {
     finding.prove(count_fact("refusals", reached->refusals, "\"max\" of pids.events"));
   finding.rule_out("DLP0514", "this call fails only at a limit");
   add_remedies(finding, facts, limit);
+  add_piled_threads(finding, run, limit, first.at);
   finding.first_seen = first.at;
   finding.last_seen = refused.back()->at;
   return finding;

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <functional>
 
 #include "probes/probe.h"
 #include "tests/unit/probes/scene.h"
@@ -1461,6 +1462,31 @@ TEST_F(Refused, WithoutThatOnlyTheUsersLimitIsLeft) {
   const Finding finding = only();
   EXPECT_THAT(finding.message.plain(), HasSubstr("ulimit -u"));
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
+}
+
+TEST_F(Refused, ThreadsThatNeverEndedTakeMostOfIt) {
+  const auto message_of = [this](const std::function<int32_t(int)>& threads) {
+    scene.run().samples.clear();
+    for (int tick = 0; tick < 12; ++tick) {
+      scene.sample(tick / 10.0, 0);
+      for (ProcessSample& each : scene.run().samples.back().processes)
+        each.threads = each.key.pid == 101 ? threads(tick) : 1;
+    }
+    return only().message.plain();
+  };
+  read(key_of(kParent), 0, 14);
+  scene.run().task_facts.back().processes->soft = 14;
+  refusal().limit = 14;
+  EXPECT_THAT(message_of([](int tick) { return 1 + tick; }),
+              HasSubstr("; 12 of them are threads of worker 101, which came one after another and "
+                        "never ended"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("wait for each to end"));
+  EXPECT_THAT(message_of([](int tick) { return tick < 6 ? 1 : 12; }),
+              testing::Not(HasSubstr("never ended")))
+      << "a pool";
+  EXPECT_THAT(message_of([](int tick) { return 1 + tick % 4 * 3; }),
+              testing::Not(HasSubstr("never ended")))
+      << "they come and go";
 }
 
 TEST_F(Refused, WhoSetsItsOwnLimitIsToldSo) {
