@@ -66,18 +66,22 @@ std::vector<const TreeSnapshot*> recent(const Run& run, std::string_view machine
   const ProcessExit* end = end_of_command(run);
   const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;
   if (ended_well && has_subject_ended(run) && !was_ended_by_dlprobe(run)) return trees;
-  const BootNs from = last_motion(run);
+  const auto group = ended_group(run);
+  const BootNs until = group ? group->at : std::numeric_limits<BootNs>::max();
+  const BootNs newest = std::min(until, run.snapshots.empty() ? 0 : run.snapshots.back().at);
+  const BootNs from = std::min(last_motion(run), group ? group->since : until);
   // A look at a rank that is giving up tells nothing of what it waited for.
   const auto patience = ended_patience(run, machine);
   const auto is_giving_up = [&](BootNs at) {
+    if (at >= until) return true;
     if (patience && at >= patience->over_at) return true;
     if (had_rank_given_up(run, at + kSecond)) return true;
     const auto gave_up = gave_up_at(run, at - kAtOnce);
     return gave_up && *gave_up <= at + kSecond;
   };
-  for (auto tree = run.snapshots.rbegin(); tree != run.snapshots.rend(); ++tree) {
-    if (tree->at < from || run.snapshots.back().at - tree->at > kOldest) break;
-    if (!is_giving_up(tree->at)) trees.push_back(&*tree);
+  for (const TreeSnapshot& tree : run.snapshots | std::views::reverse) {
+    if (tree.at < from || newest - tree.at > kOldest) break;
+    if (!is_giving_up(tree.at)) trees.push_back(&tree);
   }
   return trees;
 }

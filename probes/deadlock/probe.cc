@@ -163,7 +163,8 @@ void make_error_of_timeout(const Run& run, const GaveUp& gave_up, std::vector<Fi
 const ProcessExit* aborted_waiting(const Run& run, BootNs last_look,
                                    const std::vector<RankState>& ranks) {
   const ProcessExit* aborted = aborted_rank(run, last_look);
-  if (aborted == nullptr || aborted->at > last_look + kBetweenLooks) return nullptr;
+  const bool is_soon = aborted != nullptr && aborted->at <= last_look + kBetweenLooks;
+  if (!is_soon && (aborted == nullptr || !ended_group(run))) return nullptr;
   const auto state = std::ranges::find(ranks, aborted->key, &RankState::process);
   const bool waited = state != ranks.end() && state->meeting && state->meeting->stands;
   return waited ? aborted : nullptr;

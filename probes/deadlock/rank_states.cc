@@ -8,6 +8,7 @@
 #include "lib/base/units.h"
 #include "lib/foreign/python_code.h"
 #include "lib/model/run_words.h"
+#include "probes/deadlock/patience.h"
 #include "probes/deadlock/ranks.h"
 #include "probes/deadlock/rules.h"
 #include "probes/facts/starts.h"
@@ -75,13 +76,6 @@ bool stands_in_it(const ThreadFacts& thread, const Collective& in, const RankSta
                   (!has_native_frames(look) || collective_of(*look.thread) == in) &&
                   same_user_frames(*look.thread, *thread.thread);
          });
-}
-
-const FlightRecord* live_record(const TreeSnapshot& snapshot, const ProcessKey& key) {
-  const auto process = std::ranges::find(snapshot.processes, key, &ProcessSnapshot::key);
-  if (process == snapshot.processes.end()) return nullptr;
-  const std::optional<FlightRecord>& flight = process->flight;
-  return flight && flight->is_live ? &*flight : nullptr;
 }
 
 // Whether it has asked for another collective between two looks, however alike they are: a rank

@@ -18,9 +18,9 @@ bool makes_batches(Role role, bool has_loader) {
 
 }  // namespace
 
+/// Whatever it computes: one that waits in NCCL asks its GPU all the time.
 void LoaderMotion::note_idle(const TrackedProcess& process, const Seen& then, Seen& now) {
-  const bool is_idle = now.shows_calls && now.io_calls == then.io_calls &&
-                       now.cpu_ticks <= then.cpu_ticks + kIdleTicks;
+  const bool is_idle = now.shows_calls && now.io_calls == then.io_calls;
   if (is_idle) now.idle_since = then.idle_since;
   if (process.info.rank && process.info.role == Role::kTrainer)
     rank_idle_since_ = std::min(rank_idle_since_, now.idle_since);

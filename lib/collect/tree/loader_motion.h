@@ -22,8 +22,8 @@ class LoaderMotion {
   /// Not before the first update. A tree whose processes do not show it moves all the time.
   BootNs last_moved() const { return std::min(makers_moved_, takers_moved_); }
 
-  /// Since when a rank of a job has not moved at all, whatever the others do; none does not: the
-  /// last update.
+  /// Since when a rank of a job has read and written nothing, whatever the others do: it waits, or
+  /// computes. All do: the last update.
   BootNs rank_idle_since() const { return rank_idle_since_; }
 
   /// When the last update was; 0: never.

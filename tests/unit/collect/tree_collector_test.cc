@@ -130,6 +130,19 @@ TEST_F(MadeUpMachine, ARankMayBeIdleThoughOthersMove) {
   EXPECT_EQ(collector.rank_idle_since(), clock_->now());
 }
 
+// As one that waits in NCCL.
+TEST_F(MadeUpMachine, ARankThatComputesAndCallsNothingMayWait) {
+  constexpr int kASecond = 100;  // ticks
+  files_->add("/proc/100/environ", std::string("RANK=0\0WORLD_SIZE=2\0", 20));
+  TreeCollector collector = this->collector();
+  collector.tick();
+  const BootNs began = clock_->now();
+  files_->add("/proc/100/stat",
+              dlprobe::stat_text({.pid = 100, .ppid = 1, .state = 'R', .cpu_ticks = kASecond}));
+  tick_after(collector, kSecond);
+  EXPECT_EQ(collector.rank_idle_since(), began);
+}
+
 TEST_F(MadeUpMachine, ALoaderWhoseMotionCannotBeSeenMoves) {
   TreeCollector collector = this->collector();
   collector.tick();

@@ -159,6 +159,34 @@ TEST(RanksOnGpu, ThoseThatWaitedAndThenAbortedAreNotTheReason) {
   EXPECT_THAT(finding->processes, Contains(key_of(kFirst + 2))) << "its crash is explained";
 }
 
+// NCCL's watchdog gives the group up, and ends its process long after: meanwhile ranks go on.
+TEST(RanksOnGpu, WhatTheyDoOnceTheirGroupHasGivenUpIsOfThat) {
+  constexpr int kGoesOn = 20;
+  constexpr double kTimeout = 10;
+  Ranks ranks;
+  for (const int32_t rank : {0, 1, 2})
+    ranks.waits_for_gpu(rank, 41 + rank);
+  is_at(ranks, 0, 9, 8);
+  is_at(ranks, 1, 7, 6);
+  is_at(ranks, 2, 9, 8);
+  for (const int32_t rank : {0, 2})
+    ranks.scene.has_met(kFirst + rank, 6, kGoesOn);
+  ranks.scene.works_until(ranks.main(0), kGoesOn);
+  ranks.scene.works_until(ranks.main(2), kGoesOn);
+  ranks.scene.is_looked_at_when_quiet();
+  ranks.scene.moves_again();
+  ranks.scene.aborts(kFirst + 1);
+  ranks.scene.ends_with(1);
+  const auto untold = find(ranks.scene.examine(kGoesOn + kLong), FindingCode::kRankBehind);
+  EXPECT_TRUE(!untold || !untold->message.plain().starts_with("ranks 0, 2 are at work"));
+  ranks.scene.waits_at_most(kFirst + 1, kTimeout);
+  const auto finding = find(ranks.scene.examine(kGoesOn + kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message.plain(), StartsWith("ranks 0, 2 are at work"));
+  EXPECT_THAT(finding->message.plain(), EndsWith("rank 1 (101) then gave up (SIGABRT)"));
+}
+
 TEST(RanksOnGpu, TheOneThatIsBehindMayCrashByItself) {
   Ranks ranks;
   ranks.waits_for_gpu(0, 41);

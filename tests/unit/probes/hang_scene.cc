@@ -193,15 +193,23 @@ void HangScene::stack(ThreadSnapshot& thread, std::vector<StackFrame> frames) {
   thread.stack = std::move(frames);
 }
 
+void HangScene::age_groups(ProcessSnapshot& process, int look) const {
+  const bool meets = std::ranges::count(meeting_, process.key.pid) > 0;
+  for (FlightGroup& group : process.flight->groups) {
+    if (meets) {
+      group.enqueued += look;
+      group.completed += look;
+    }
+    for (const Met& met : met_)
+      if (met.pid == process.key.pid && look < met.until)
+        group.enqueued = group.completed = met.collectives;
+  }
+}
+
 void HangScene::age(TreeSnapshot& tree, int look) const {
   const auto seconds = static_cast<uint64_t>(look);
   for (ProcessSnapshot& process : tree.processes) {
-    if (process.flight && std::ranges::count(meeting_, process.key.pid) > 0) {
-      for (FlightGroup& group : process.flight->groups) {
-        group.enqueued += look;
-        group.completed += look;
-      }
-    }
+    if (process.flight) age_groups(process, look);
     for (ThreadSnapshot& thread : process.threads) {
       const std::pair who(process.key.pid, thread.tid);
       if (std::ranges::find(running_, who) != running_.end()) {
@@ -276,6 +284,12 @@ Verdict HangScene::examine(int looks) const {
     raised.process = key_of(pid);
     raised.kind = StartEventKind::kFailed;
     raised.ended = ended;
+  }
+  for (const auto& [pid, seconds] : told_) {
+    StartEvent& told = run.start_events.emplace_back();
+    told.kind = StartEventKind::kWaitsAtMost;
+    told.process = key_of(pid);
+    told.seconds = seconds;
   }
   if (gives_up_ != 0) {
     StartEvent& raised = run.start_events.emplace_back();

@@ -53,6 +53,12 @@ class HangScene {
   void wakes(ThreadSnapshot& thread);  ///< for a moment between two looks, to wait again
   /// Its process groups go on from look to look.
   void meets_meanwhile(int32_t pid) { meeting_.push_back(pid); }
+  /// At the looks before that one they have completed as many collectives, and wait for none.
+  void has_met(int32_t pid, int64_t collectives, int until) {
+    met_.push_back({.pid = pid, .collectives = collectives, .until = until});
+  }
+  /// It said so when it made its process groups.
+  void waits_at_most(int32_t pid, double seconds) { told_.emplace_back(pid, seconds); }
   /// The process reads or writes between two looks, up to that look.
   void reads_until(int32_t pid, int look) { reading_.emplace_back(pid, look); }
   void has_end(int32_t pid, uint64_t pipe, bool reads, bool writes);
@@ -94,8 +100,16 @@ class HangScene {
     int until = 0;
   };
 
+  /// How far it was in its process groups at the looks before `until`.
+  struct Met {
+    int32_t pid = 0;
+    int64_t collectives = 0;
+    int until = 0;
+  };
+
   ProcessKey process_of(const ThreadSnapshot& thread) const;
   void age(TreeSnapshot& tree, int look) const;
+  void age_groups(ProcessSnapshot& process, int look) const;
   Sample calls_at(int look) const;
 
   std::vector<ProcessInfo> infos_;
@@ -104,6 +118,8 @@ class HangScene {
   std::vector<std::pair<int32_t, int32_t>> recursing_;
   std::vector<std::pair<int32_t, int32_t>> waking_;
   std::vector<int32_t> meeting_;
+  std::vector<Met> met_;
+  std::vector<std::pair<int32_t, double>> told_;
   std::vector<std::pair<int32_t, int>> reading_;
   std::vector<Earlier> working_;
   std::vector<Earlier> awake_;   ///< at the look `until`
