@@ -34,6 +34,8 @@ enum class StartEventKind {
   kDraws,    ///< a DataLoader's worker draws from a random generator for its samples
   kSamples,  ///< the samples that a worker read of an IterableDataset
   kRankSamples,    ///< the first that a rank reads in a shuffled order to learn from
+  kBatchesSent,    ///< batches that a worker put into its queue, which it may write to again
+  kBatchesTaken,   ///< and that the trainer took
   kPositionMoved,  ///< of the file `shared_file` that a worker reads: others moved it
   kHookFailed,     ///< a part of the shim did not find what it knows; `message`
   kRead,           ///< its text was read, not run; `count` lines make what starts processes
@@ -42,14 +44,15 @@ enum class StartEventKind {
 template <>
 struct Names<StartEventKind> {
   static constexpr auto kList =
-      std::to_array<std::string_view>({"interpreter",  "chosen",         "started",
-                                       "refused",      "main-imported",  "main-not-imported",
-                                       "first-batch",  "loader-made",    "batches",
-                                       "mpi-begins",   "mpi-ready",      "meets-at",
-                                       "joined-group", "waits-at-most",  "failed",
-                                       "exits",        "draws",          "samples",
-                                       "rank-samples", "position-moved", "hook-failed",
-                                       "read",         "foreseen"});
+      std::to_array<std::string_view>({"interpreter",    "chosen",        "started",
+                                       "refused",        "main-imported", "main-not-imported",
+                                       "first-batch",    "loader-made",   "batches",
+                                       "mpi-begins",     "mpi-ready",     "meets-at",
+                                       "joined-group",   "waits-at-most", "failed",
+                                       "exits",          "draws",         "samples",
+                                       "rank-samples",   "batches-sent",  "batches-taken",
+                                       "position-moved", "hook-failed",   "read",
+                                       "foreseen"});
 };
 
 /// Why a process was not started.
@@ -159,14 +162,19 @@ constexpr void list_fields_of_failures(auto&& field) {
 }
 constexpr void list_fields_of_data(auto&& field) {
   field("loader", &StartEvent::loader,
-        "Of draws, samples, rank-samples and position-moved: the same in all workers of one "
+        "Of draws, samples, rank-samples, batches-sent, batches-taken and position-moved: the same "
+        "in all workers of one "
         "iterator (the inode "
         "of the pipe into "
         "which they put batches)");
-  field("digests", &StartEvent::digests,
-        "Of draws one: the numbers that the generator gave first in this worker; of samples the "
-        "lowest "
-        "of their checksums; of rank-samples those of the first samples in order");
+  field(
+      "digests", &StartEvent::digests,
+      "Of draws one: the numbers that the generator gave first in this worker; of samples the "
+      "lowest "
+      "of their checksums; of rank-samples those of the first samples in order; of batches-sent "
+      "and batches-taken each "
+      "batch: its number, a checksum of the shapes of its arrays, and one of each array, which is "
+      "\"-\" where nothing is said of it");
   field("different", &StartEvent::different, "Of samples: how many checksums they have");
 }
 constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
@@ -197,7 +205,9 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("file", &StartEvent::file,
         "The user's own line that did it: the innermost frame outside of the standard library and "
         "site-packages. Empty: there is none. Of not-found-there the main module that the process "
-        "imported again. Of draws, samples and position-moved where the data set makes a sample.");
+        "imported again. Of draws, samples and position-moved where the data set makes a sample, "
+        "of batches-sent where "
+        "the batch is made.");
   field("line", &StartEvent::line, "of that file");
   field("function", &StartEvent::function, R"("<module>" at the module's level)");
   field("main", &StartEvent::is_main, "that line is the main module's own");

@@ -89,6 +89,7 @@ Expected<PythonShim> PythonShim::prepare_in(const std::string& parent, const Shi
   DLP_TRY(PrivateFolder folder, PrivateFolder::make("dlprobe", parent));
   DLP_CHECK(folder.write("sitecustomize.py", sitecustomize_source()));
   DLP_CHECK(folder.write("dlprobe_start.py", start_source()));
+  DLP_CHECK(folder.write("dlprobe_batches.py", batches_source()));
   DLP_CHECK(folder.write("dlprobe_data.py", data_source()));
   DLP_CHECK(folder.write("dlprobe_hooks.py", hooks_source()));
   DLP_CHECK(folder.write("dlprobe_limits.py", limits_source()));

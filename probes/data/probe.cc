@@ -12,25 +12,29 @@ namespace {
 
 Verdict examine_run(const RunCase& one) {
   Verdict verdict;
-  verdict.findings = repeated_samples(one.run);
+  verdict.findings = overwritten_batches(one.run);
+  std::ranges::move(repeated_samples(one.run), std::back_inserter(verdict.findings));
   std::ranges::move(repeated_by_ranks(one.run), std::back_inserter(verdict.findings));
   std::ranges::move(repeated_numbers(one.run), std::back_inserter(verdict.findings));
   return verdict;
 }
 
-constexpr std::array<Cause, 2> kCauses = {{
+constexpr std::array<Cause, 3> kCauses = {{
+    {FindingCode::kBatchOverwritten, saw_interpreters},
     {FindingCode::kRandomNumbersRepeated, saw_interpreters},
     {FindingCode::kSamplesRepeated, saw_interpreters},
 }};
 
 }  // namespace
 
-// Whether the workers of a loader do alike what each is to do for itself, which no failure tells
-// of. What they told of it (dlprobe_data.py) is compared.
-const Probe kProbe = {.name = "data",
-                      .summary = "samples and random numbers that workers repeat",
-                      .causes = kCauses,
-                      .examine_run = examine_run,
-                      .use = ProbeUse::kEnds};
+// What is wrong with the data although nothing fails: workers that do alike what each is to do for
+// itself, and batches that do not come as they were sent. What the witness told of them
+// (dlprobe_data.py, dlprobe_batches.py) is compared.
+const Probe kProbe = {
+    .name = "data",
+    .summary = "batches that are overwritten, samples and random numbers that workers repeat",
+    .causes = kCauses,
+    .examine_run = examine_run,
+    .use = ProbeUse::kEnds};
 
 }  // namespace dlprobe::probes::data

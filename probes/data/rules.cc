@@ -58,22 +58,6 @@ std::vector<ProcessKey> first_workers(const Events& events) {
   return processes_of(first);
 }
 
-Finding data_finding(FindingCode code, const Events& events, std::vector<ProcessKey> processes) {
-  const StartEvent& first = *events.front();
-  // Whether it was meant cannot be known.
-  Finding finding = new_finding(code, Confidence::kLikely);
-  finding.discriminator = first.function;
-  finding.processes = std::move(processes);
-  finding.first_seen = first.at;
-  finding.last_seen = events.back()->at;
-  finding.prove(count_fact("processes", finding.processes.size(), kShimSource, first.at));
-  if (!first.file.empty()) {
-    finding.prove(text_fact("samples_made_at", whole_place(first), kShimSource, first.at));
-    add_source(finding, first.file, first.line, "samples made at");
-  }
-  return finding;
-}
-
 // How a generator of that class is seeded with what PyTorch gives each worker.
 const char* seeding(std::string_view type) {
   if (type == "random.Random") return ".seed(info.seed)";
@@ -292,6 +276,22 @@ Finding finding_of_ranks(const Run& run, const StartEvent& first, const Events& 
 }
 
 }  // namespace
+
+Finding data_finding(FindingCode code, const Events& events, std::vector<ProcessKey> processes) {
+  const StartEvent& first = *events.front();
+  // Whether it was meant cannot be known.
+  Finding finding = new_finding(code, Confidence::kLikely);
+  finding.discriminator = first.function;
+  finding.processes = std::move(processes);
+  finding.first_seen = first.at;
+  finding.last_seen = events.back()->at;
+  finding.prove(count_fact("processes", finding.processes.size(), kShimSource, first.at));
+  if (!first.file.empty()) {
+    finding.prove(text_fact("samples_made_at", whole_place(first), kShimSource, first.at));
+    add_source(finding, first.file, first.line, "samples made at");
+  }
+  return finding;
+}
 
 std::vector<Finding> repeated_numbers(const Run& run) {
   std::vector<Finding> findings;

@@ -111,7 +111,8 @@ OwnWords describe(const Run& run, const ProcessKey& key) {
 }
 
 OwnWords describe_some(const Run& run, const std::vector<ProcessKey>& keys) {
-  OwnWords names = describe(run, keys[0]) + " and " + describe(run, keys[1]);
+  OwnWords names = describe(run, keys[0]);
+  if (keys.size() > 1) names += " and " + describe(run, keys[1]);
   if (keys.size() > 2) names += " and " + own(keys.size() - 2) + " more";
   return names;
 }

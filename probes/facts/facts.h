@@ -42,7 +42,7 @@ void merge_finding(std::vector<Finding>& all, Finding finding);
 
 /// "worker 4242", "trainer 17": how a message names a process of the subject.
 OwnWords describe(const Run& run, const ProcessKey& key);
-/// "worker 4242 and worker 4243 and 2 more", of at least two.
+/// "worker 4242 and worker 4243 and 2 more", of at least one.
 OwnWords describe_some(const Run& run, const std::vector<ProcessKey>& keys);
 
 /// Whether the process is known to have ended at or before `at`: an exit record, a zombie, or its

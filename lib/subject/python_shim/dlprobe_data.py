@@ -59,14 +59,18 @@ def _is_of_worker(frame):
     return frame.f_back.f_code is _worker_loop().__code__
 
 
-def _place_of(dataset, method):
+def place_of_code(code, name):
+    is_users = code is not None and is_users_file(code.co_filename)
+    return {"file": absolute(code.co_filename), "line": code.co_firstlineno, "function": name} if is_users else {}
+
+
+def place_of(dataset, method):
     """Where the program's own data set, which others may wrap, makes a sample."""
     for _ in range(8):
         for owner in type(dataset).__mro__:
-            code = getattr(vars(owner).get(method), "__code__", None)
-            if code is not None and is_users_file(code.co_filename):
-                return {"file": absolute(code.co_filename), "line": code.co_firstlineno,
-                        "function": "%s.%s" % (owner.__qualname__, method)}
+            place = place_of_code(getattr(vars(owner).get(method), "__code__", None), "%s.%s" % (owner.__qualname__, method))
+            if place:
+                return place
         dataset = _attributes_of(dataset).get("dataset")
     return {}
 
@@ -171,7 +175,7 @@ def _is_users_module(module):
     return type(module) is type(sys) and is_users_file(vars(module).get("__file__") or "<stdin>")
 
 
-def _items(sequence):
+def items(sequence):
     """Of a list or a tuple, whatever its class makes of that."""
     return (list if issubclass(type(sequence), list) else tuple).__iter__(sequence)
 
@@ -190,7 +194,7 @@ def _parts_of(path, thing):
             yield from (("", base) for base in thing.__bases__)
             yield "", module
     elif issubclass(kind, (list, tuple)):
-        for index, value in enumerate(islice(_items(thing), _MOST_OF_LIST)):
+        for index, value in enumerate(islice(items(thing), _MOST_OF_LIST)):
             yield "%s[%d]" % (path, index), value
     elif issubclass(kind, dict):
         for key, value in islice(dict.items(thing), _MOST_OF_LIST):
@@ -215,7 +219,7 @@ def _parts_of(path, thing):
         yield "", kind
 
 
-_FUNCTION, _METHOD, _GENERATOR = type(_items), type(tell.__get__(1)), type(each for each in ())
+_FUNCTION, _METHOD, _GENERATOR = type(items), type(tell.__get__(1)), type(each for each in ())
 _PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None))
 
 
@@ -314,7 +318,7 @@ def _bytes_of(value, depth=0):
     elif issubclass(kind, dict):
         yield from _bytes_of([*dict.keys(value), *dict.values(value)], depth)
     elif issubclass(kind, (list, tuple)):
-        for count, each in enumerate(_items(value)):
+        for count, each in enumerate(items(value)):
             yield b","
             if count < _MOST_ELEMENTS:
                 yield from _bytes_of(each, depth + 1)
@@ -329,7 +333,7 @@ def _bytes_of(value, depth=0):
         raise _Unknown
 
 
-def _digest(sample):
+def digest(sample):
     total = 0
     for piece in _bytes_of(sample):
         total = sys.modules["zlib"].crc32(piece, total)
@@ -358,7 +362,7 @@ class _Samples:
             return False
         before = self._count
         for sample in _samples_of(fetcher, frame, _MOST_SAMPLES - before):
-            self._seen.add(_digest(sample))
+            self._seen.add(digest(sample))
             self._count += 1
         if any(before < step <= self._count for step in _STEPS):  # it may be killed
             self.tell()
@@ -389,7 +393,7 @@ class _RankSamples:
         self._indices.extend(indices if type(indices) is list else [indices])
         if any(type(index) is not int for index in self._indices):
             return False
-        self._digests.extend(_digest(sample) for sample in _samples_of(fetcher, frame, most - before))
+        self._digests.extend(digest(sample) for sample in _samples_of(fetcher, frame, most - before))
         count = len(self._digests)
         if any(before < step <= count for step in _STEPS[:2]) and self._indices != sorted(self._indices):
             tell("rank-samples", digests=self._digests, **self._fields)
@@ -557,7 +561,7 @@ def watch_trainer(frame):
     iterator = frame.f_locals["self"]
     if not _is_trainer_watched and frame.f_code is loader.__init__.__code__ and _is_map(iterator._dataset_kind):
         _is_trainer_watched = True
-        _watch_samples_of_rank(_place_of(iterator._dataset, "__getitem__"), loader._next_data.__code__)
+        _watch_samples_of_rank(place_of(iterator._dataset, "__getitem__"), loader._next_data.__code__)
 
 
 def watch_worker(frame):
@@ -572,7 +576,8 @@ def watch_worker(frame):
     # Each iterator has a pipe of its own for what its workers make.
     fields = {"loader": os.fstat(here["data_queue"]._writer.fileno()).st_ino}
     is_map = _is_map(here["dataset_kind"])
-    fields.update(_place_of(here["dataset"], "__getitem__" if is_map else "__iter__"))
+    fields.update(place_of(here["dataset"], "__getitem__" if is_map else "__iter__"))
+    load("dlprobe_batches").watch_sender(here, fields)
     if is_map:
         _watch_samples_of_rank(fields, frame.f_code)
     if here["num_workers"] > 1:

@@ -537,8 +537,8 @@ def _hook_data_loader(module):
         if frame.f_code.co_name == "__init__":
             tell("loader-made", workers=loader.num_workers, prefetch_factor=loader.prefetch_factor, type=_sharing_strategy(),
                  seconds=float(loader.timeout), **users_line(frame))
-            if loader.num_workers > 1:
-                load("dlprobe_data")  # once for all workers that are forked
+            if loader.num_workers > 0:
+                load("dlprobe_batches").watch_taker(module)  # loaded once for all workers that are forked
 
     def notice_worker(_instance, frame):
         if frame.f_code.co_name == "_worker_loop":

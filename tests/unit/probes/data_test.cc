@@ -67,6 +67,24 @@ class DataTest : public ::testing::Test {
           .digests = std::move(digests)});
   }
 
+  // Batches as "0 SHAPES CHECKSUM CHECKSUM".
+  void sends(int32_t pid, Digests batches, uint64_t loader = 77) {
+    tell({.kind = StartEventKind::kBatchesSent,
+          .process = key_of(pid),
+          .file = "/data/job/train.py",
+          .line = 9,
+          .function = "Images.__getitem__",
+          .loader = loader,
+          .digests = std::move(batches)});
+  }
+
+  void takes(Digests batches, uint64_t loader = 77) {
+    tell({.kind = StartEventKind::kBatchesTaken,
+          .process = key_of(100),
+          .loader = loader,
+          .digests = std::move(batches)});
+  }
+
   std::vector<Finding> found() const {
     return probes::data::kProbe.examine(scene_.recording).findings;
   }
@@ -188,6 +206,41 @@ TEST_F(DataTest, RanksThatLearnFromTheSameSamplesAreNamed) {
 TEST_F(DataTest, RanksThatLearnFromTheirPartsAreNot) {
   learns(0, 100, 101, {"a", "b", "c", "d"});
   learns(1, 200, 201, {"a", "b", "c", "e"});
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, BatchesThatComeWithOtherValuesAreNamed) {
+  sends(101, {"0 aa 10 77", "2 aa 12 77"});
+  takes({"0 aa 12 77", "1 aa 13 77"});
+  sends(102, {"1 aa 11 77"});
+  sends(101, {"4 aa 14 77"});
+  takes({"2 aa 14 77", "3 aa 13 77", "4 aa 14 77"});
+  ASSERT_THAT(found(), SizeIs(1));
+  const Finding finding = found().front();
+  EXPECT_EQ(finding.code, FindingCode::kBatchOverwritten);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(finding.processes, std::vector({key_of(101), key_of(102)}));
+  EXPECT_EQ(finding.message.plain(),
+            "worker 101 and worker 102 overwrote batches after sending them: the trainer got 3 of "
+            "4 compared with other values; at train.py:9 in Images.__getitem__");
+}
+
+TEST_F(DataTest, OverwrittenBatchesOfEachEpochAreOneFinding) {
+  for (const uint64_t loader : {77, 78}) {
+    sends(loader == 77 ? 101 : 201, {"0 aa 10"}, loader);
+    takes({"0 aa 12"}, loader);
+  }
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_EQ(found().front().processes, std::vector({key_of(101)}));
+}
+
+TEST_F(DataTest, BatchesThatComeAsTheyWereSentAreNot) {
+  sends(101, {"0 aa 10 -", "2 aa 12 55", "4 aa 14", "6 bb 16", "8 aa 18", "10"});
+  // Nothing is said of the second array; of no batch; of one that is built in another way.
+  takes({"0 aa 10 99", "2 aa 12 -", "6 cc 99", "8 aa 18 99", "10"});
+  // Batches of another loader.
+  takes({"0 aa 99 99"}, 78);
   EXPECT_THAT(found(), IsEmpty());
 }
 
