@@ -196,13 +196,16 @@ void mark_doomed(Facts& facts) {
   }
 }
 
-// What asks for a lock or semaphore; `with lock:` alone is in multiprocessing's own file, too.
+}  // namespace
+
 const StackFrame* asker_of(const ThreadSnapshot& thread) {
   const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
     return frame.python && !is_of_multiprocessing(frame.file, "synchronize.py");
   });
   return found == thread.stack.end() ? nullptr : &*found;
 }
+
+namespace {
 
 // Whether that is this method of a multiprocessing.Queue or SimpleQueue.
 bool is_of_queue(const StackFrame* frame, std::string_view method) {

@@ -212,6 +212,10 @@ std::string blamed_function(const ThreadSnapshot& thread);
 /// that waits.
 std::string blamed_library(const ThreadSnapshot& thread);
 
+/// What asks for a lock or semaphore of multiprocessing, whose own file has `with lock:` alone,
+/// too; null if that is not known.
+const StackFrame* asker_of(const ThreadSnapshot& thread);
+
 /// The innermost Python frame; null if there is none.
 const StackFrame* python_frame(const ThreadSnapshot& thread);
 /// Whether it waits for a lock inside CPython that guards the buffer of a file (Modules/_io).

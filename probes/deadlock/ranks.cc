@@ -27,14 +27,12 @@ bool is_member_of_job(const ProcessSnapshot& process) {
          has_rpc_agent(process);
 }
 
-// multiprocessing.Barrier is threading's class with a condition of multiprocessing's.
-bool is_at_barrier(std::span<const StackFrame> called) {
-  const auto outwards = called | std::views::reverse;
-  const auto asked = std::ranges::find_if(outwards, &StackFrame::python);
-  return asked != outwards.end() && base_name(asked->file) == "threading.py" &&
-         std::ranges::any_of(called, [](const StackFrame& frame) {
-           return frame.python && is_of_multiprocessing(frame.file, "synchronize.py");
-         });
+// multiprocessing.Barrier is threading's class with a condition of multiprocessing's. Further out
+// threading.py may be what started the process.
+bool is_at_barrier(const ThreadSnapshot& thread) {
+  const StackFrame* asker = asker_of(thread);
+  const StackFrame* inner = python_frame(thread);
+  return asker != nullptr && asker != inner && base_name(asker->file) == "threading.py";
 }
 
 // The main threads of processes that share a multiprocessing.Barrier at which some of them stand,
@@ -283,7 +281,7 @@ std::optional<Collective> collective_of(const ThreadSnapshot& thread) {
                             : Collective{.operation = asker->function};
   }
   if (auto result = wait_for_result(called)) return result;
-  if (is_at_barrier(called)) return Collective{.operation = std::string(kBarrierWait)};
+  if (is_at_barrier(thread)) return Collective{.operation = std::string(kBarrierWait)};
   const auto of_nccl = std::ranges::find_if(outwards, is_of_nccl);
   if (of_nccl != outwards.end()) return Collective{.operation = name_of_call(*of_nccl, "NCCL")};
   const auto of_gpu = std::ranges::find_if(outwards, is_of_gpu);

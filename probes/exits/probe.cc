@@ -165,7 +165,11 @@ bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   const ProcessInfo* sender = sender_in_tree(facts, *sent);
   if (is_of_interrupt(facts, *sent)) return true;
   if (sender == nullptr || is_from_kernel(*sent)) return false;
-  if (is_above(facts, *sender, *death.process)) return !began_the_end(facts, death);
+  // Whoever ends its children does so by these two; by another one only its own code.
+  const bool may_end_it = death.signal == SIGTERM || death.signal == SIGKILL;
+  if (is_above(facts, *sender, *death.process))
+    return !began_the_end(facts, death) &&
+           (may_end_it || failure_of_trainer(facts, death) == nullptr);
   // By another one of the job, or itself: an accident only if the job did not go on.
   return is_worker && failure_of_trainer(facts, death) == nullptr;
 }

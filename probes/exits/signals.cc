@@ -88,10 +88,33 @@ Remedy ask_sender(const ExitFacts& facts, const SignalSent& sent) {
           .verify = "dlprobe run -- COMMAND"};
 }
 
+// Those that the kernel sends for what the process itself did; nobody else's records have them.
+std::optional<OwnWords> own_doing(int32_t signal) {
+  switch (signal) {
+    case SIGPIPE:
+      return "It wrote to a pipe or socket whose other end is closed: find out why the reader "
+             "ended, or catch BrokenPipeError (signal(SIGPIPE, SIG_IGN))";
+    case SIGALRM:
+    case SIGVTALRM:
+    case SIGPROF:
+      return "A timer of its own ran out (alarm, setitimer): set a handler in each process that "
+             "sets the timer, or none; a spawned worker has no handler of its parent";
+    default:
+      return std::nullopt;
+  }
+}
+
 Remedy find_sender(const ExitFacts& facts, const Death& death) {
-  const bool is_known = death.sent != nullptr && !is_from_kernel(*death.sent) &&
-                        death.sent->sender_pid != death.process->key.pid;
-  return is_known ? ask_sender(facts, *death.sent) : look_up_sender();
+  if (death.sent != nullptr && !is_from_kernel(*death.sent)) {
+    if (death.sent->sender_pid != death.process->key.pid) return ask_sender(facts, *death.sent);
+    return {.title =
+                "It sent that signal itself: look for os.kill, signal.raise_signal and abort in "
+                "the code that it ran, and read what it printed last",
+            .verify = "dlprobe run -- COMMAND"};
+  }
+  if (auto doing = own_doing(death.signal))
+    return {.title = std::move(*doing), .verify = "dlprobe run -- COMMAND"};
+  return look_up_sender();
 }
 
 // The number after `name` in a line of the kernel's log, in hexadecimal.

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <optional>
-#include <string>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -47,14 +48,17 @@ std::optional<Event> cut_short(const Mapping& mapping, const FileStat& file) {
 
 std::vector<Event> faulty_mapped_files(const Directory& process, const AddressSpace& space) {
   std::vector<Event> events;
+  std::set<std::string_view> told;  // a library is mapped in parts
   for (const Mapping& mapping : space.mappings()) {
-    if (!is_of_data(mapping) || events.size() == kMostFiles) continue;
+    if (!is_of_data(mapping) || events.size() == kMostFiles || told.contains(mapping.path))
+      continue;
     const auto file = process.stat("root" + mapping.path);
     if (!file || !S_ISREG(file->mode) || file->inode != mapping.inode) continue;
     auto event = cut_short(mapping, *file);
     if (!event) event = without_room(process, mapping, *file);
-    if (event && std::ranges::count(events, event->text, &Event::text) == 0)
-      events.push_back(std::move(*event));
+    if (!event) continue;
+    told.insert(mapping.path);
+    events.push_back(std::move(*event));
   }
   return events;
 }

@@ -573,8 +573,7 @@ def watch_worker(frame):
         return
     _is_watched = True
     here = frame.f_locals
-    # Each iterator has a pipe of its own for what its workers make.
-    fields = {"loader": os.fstat(here["data_queue"]._writer.fileno()).st_ino}
+    fields = {"loader": os.fstat(here["data_queue"]._writer.fileno()).st_ino}  # each iterator has a pipe of its own
     is_map = _is_map(here["dataset_kind"])
     fields.update(place_of(here["dataset"], "__getitem__" if is_map else "__iter__"))
     load("dlprobe_batches").watch_sender(here, fields)

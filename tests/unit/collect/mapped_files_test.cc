@@ -33,8 +33,10 @@ class MappedFiles : public testing::Test {
     files_.set_use("/data/x",
                    {.size_bytes = uint64_t{1} << 20, .used_bytes = (uint64_t{1} << 20) - bytes});
   }
-  std::vector<Event> events() const {
-    return faulty_mapped_files(**files_.open_directory("/proc/1"), AddressSpace({mapping_}));
+  std::vector<Event> events() const { return events_of({mapping_}); }
+  std::vector<Event> events_of(std::vector<Mapping> mappings) const {
+    return faulty_mapped_files(**files_.open_directory("/proc/1"),
+                               AddressSpace(std::move(mappings)));
   }
 
   FakeFiles files_;
@@ -73,6 +75,15 @@ TEST_F(MappedFiles, OneThatEndsBeforeItsMappingIs) {
   mapping_.readable = true;
   mapping_.inode = 8;
   EXPECT_THAT(events(), IsEmpty()) << "another file has its name by now";
+}
+
+TEST_F(MappedFiles, ALibraryThatIsMappedInPartsIsOneFile) {
+  set_file(4096, 4096);
+  Mapping next = mapping_;
+  next.begin = mapping_.end;
+  next.end = next.begin + kMappedBytes;
+  next.offset = kMappedBytes;
+  EXPECT_THAT(events_of({mapping_, next}), SizeIs(1));
 }
 
 TEST_F(MappedFiles, ThePartOfAPageAfterTheEndIsThere) {

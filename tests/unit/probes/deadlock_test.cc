@@ -1320,6 +1320,16 @@ TEST(Deadlock, ASemaphoreThatNobodyIsLeftToRelease) {
   EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle));
 }
 
+// Every worker that has sent a tensor has such a thread.
+TEST(Deadlock, ASemaphoreThatNoServerOfDescriptorsReleases) {
+  HangScene scene = scene_at_semaphore(1);
+  share_descriptors(scene, kWorker, "/usr/lib/python3.11/multiprocessing/resource_sharer.py");
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kLockCycle));
+  HangScene of_user = scene_at_semaphore(1);
+  share_descriptors(of_user, kWorker, "/srv/resource_sharer.py");
+  EXPECT_FALSE(find(of_user.examine(), FindingCode::kLockCycle));
+}
+
 TEST(Deadlock, ASemaphoreThatSomebodyMayYetRelease) {
   HangScene works = scene_at_semaphore(2);
   works.run(works.main(kOther));

@@ -309,6 +309,30 @@ TEST_F(ExitsTest, WorkersThatTheirOwnTrainerEndsAreNoNews) {
   EXPECT_EQ(examine(), Verdict());
 }
 
+// By no signal with which a library ends its children.
+TEST_F(ExitsTest, AWorkerThatItsTrainerKillsByItsOwnCodeIsWhyItFails) {
+  sent(1, 101, SIGUSR1, 0, kParent);
+  scene.exit_by_signal(101, 1.01, SIGUSR1);
+  EXPECT_EQ(examine(), Verdict()) << "the trainer goes on";
+  scene.exit_with(kParent, 2, 1);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("killed by SIGUSR1, which trainer 100 sent"));
+}
+
+TEST_F(ExitsTest, WhatAProcessSentItselfIsInNobodysRecords) {
+  sent(1, 101, SIGUSR1, -6, 101);
+  scene.exit_by_signal(101, 1.01, SIGUSR1);
+  scene.exit_with(kParent, 2, 1);
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("It sent that signal itself"));
+  scene.run().signals.clear();
+  scene.run().exits.clear();
+  hide_signals();
+  scene.exit_by_signal(101, 1.01, SIGALRM);
+  scene.exit_with(kParent, 2, 1);
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("A timer of its own ran out"));
+}
+
 TEST_F(ExitsTest, UnseenSigtermOfWorkersBelongsToTheEndOfTheTrainer) {
   hide_signals();
   for (const int32_t worker : {101, 102})

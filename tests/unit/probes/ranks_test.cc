@@ -163,6 +163,17 @@ TEST_F(AtABarrier, RanksThatHaveAllComeAreTooFewForIt) {
   EXPECT_EQ(finding->remedies.size(), 1U);
 }
 
+// A thread of a pool started the process that now waits for the lock of its queue.
+TEST_F(AtABarrier, ALockIsNoBarrierWhoeverStartedTheProcess) {
+  scene.run(scene.main(kFirst + 1));
+  const std::string folder = "/usr/lib/python3.11/multiprocessing/";
+  scene.stack(
+      scene.main(kFirst + 2),
+      {python("__enter__", folder + "synchronize.py", 95), python("get", folder + "queues.py", 102),
+       python("worker", folder + "pool.py", 114), python("Thread.run", kThreading, 975)});
+  EXPECT_FALSE(find(scene.examine(kLong), FindingCode::kRankBehind));
+}
+
 TEST_F(AtABarrier, WhereAllHaveComeNobodyIsBehind) {
   const Verdict verdict = scene.examine(kLong);
   EXPECT_FALSE(find(verdict, FindingCode::kRankBehind));
