@@ -109,6 +109,7 @@ std::vector<Finding> overwritten_batches(const Run& run) {
     of_places.try_emplace({first.file, first.line}, std::move(comparison));
   }
   std::vector<Finding> findings;
+  findings.reserve(of_places.size());
   for (const auto& [place, comparison] : of_places)
     findings.push_back(finding_of(run, comparison));
   return findings;

@@ -599,11 +599,8 @@ DATA_APART = ("copied --workers 1", "global", "seeded-apart", "lazy", "lazy-stat
               "stream-hashed", "stream-checksummed --method spawn", "stream-of-one-file", "stream-of-labels")
 
 
-OVERWRITTEN = (  # job -> what makes the batch
-    ("buffer", "Buffered.__getitem__"), ("buffer --method spawn", "Buffered.__getitem__"), ("buffer --workers 1", "Buffered"),
-    ("part --method forkserver", "Buffered.__getitem__"), ("shared", "Buffered"), ("collate", "IntoBuffer.__call__"),
-    ("collate --method spawn", "IntoBuffer.__call__"), ("from-array", "Buffered.__getitem__"),
-)
+OVERWRITTEN = ("buffer", "buffer --method spawn", "buffer --workers 1", "part --method forkserver", "shared", "collate",
+               "collate --method spawn")
 NOT_OVERWRITTEN = ("clone", "clone --method spawn", "clone-shared", "constant", "table", "cache", "cache --method spawn", "ring",
                    "array", "buffer --workers 0")
 
@@ -617,9 +614,9 @@ def same_data():
     for workers in (0, 1, 2):
         yield Case(f"data-ranks-{workers}", f"same_ranks.py alike --workers {workers}", first="DLP0802", severity="warning",
                    confidence="likely", verdicts=("warn",), evidence={"processes": equals(2)}, **common)
-    for job, place in OVERWRITTEN:
+    for job in OVERWRITTEN:
         yield Case(f"data-overwritten-{job.replace(' --', '-').replace(' ', '-')}", f"overwritten.py {job}", first="DLP0803",
-                   severity="error", confidence="certain", evidence={"samples_made_at": holds(place)}, **common)
+                   severity="error", confidence="certain", evidence={"samples_made_at": holds("/overwritten.py:")}, **common)
     for job in NOT_OVERWRITTEN:
         yield Case(f"data-not-overwritten-{job.replace(' --', '-').replace(' ', '-')}", f"overwritten.py {job}", silent=True,
                    verdicts=("pass",), **common)
