@@ -143,6 +143,13 @@ bool began_the_end(const ExitFacts& facts, const Death& death) {
   return ending && ending->is_broken() && ends_it && death.at() <= ending->last->at;
 }
 
+/// Whoever ends its children does so by two signals; by another one only its own code.
+bool is_end_by_those_above(const ExitFacts& facts, const Death& death) {
+  const bool may_end_it = death.signal == SIGTERM || death.signal == SIGKILL;
+  return !began_the_end(facts, death) &&
+         (may_end_it || failure_of_trainer(facts, death) == nullptr);
+}
+
 /// Ended by a signal that belongs to normal work.
 bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   const SignalSent* sent = death.sent;
@@ -165,11 +172,7 @@ bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   const ProcessInfo* sender = sender_in_tree(facts, *sent);
   if (is_of_interrupt(facts, *sent)) return true;
   if (sender == nullptr || is_from_kernel(*sent)) return false;
-  // Whoever ends its children does so by these two; by another one only its own code.
-  const bool may_end_it = death.signal == SIGTERM || death.signal == SIGKILL;
-  if (is_above(facts, *sender, *death.process))
-    return !began_the_end(facts, death) &&
-           (may_end_it || failure_of_trainer(facts, death) == nullptr);
+  if (is_above(facts, *sender, *death.process)) return is_end_by_those_above(facts, death);
   // By another one of the job, or itself: an accident only if the job did not go on.
   return is_worker && failure_of_trainer(facts, death) == nullptr;
 }

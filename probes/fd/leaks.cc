@@ -154,7 +154,7 @@ std::optional<Leak> leak_of(const Facts& facts, const Series& series, const Coun
   if (!kind && !is_pair && !is_mostly(share.growth, share)) return std::nullopt;
   Leak leak{.series = &series, .kind = kind.value_or(share.kind), .growth = growth};
   leak.of_kind = after->kinds[leak.kind];
-  if (is_pair) {
+  if (is_pair && share.second) {
     leak.second = share.second;
     leak.of_kind += after->kinds[*share.second];
   }

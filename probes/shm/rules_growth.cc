@@ -235,6 +235,18 @@ CountLimit limit_of_files(const Facts& facts, const NamedFiles& named) {
           .has_ended = has_subject_ended(*facts.run)};
 }
 
+Remedy remedy_for_growing_files(bool are_semaphores) {
+  if (are_semaphores) {
+    return {.title = "Make locks and queues once, not for each batch or task",
+            .commands = {"lock = context.Lock()  # before the loop"},
+            .verify = "ls /dev/shm | grep -c ^sem"};
+  }
+  return {.title = "Unlink each block after use, in the process that made it",
+          .commands = {"block.close(); block.unlink()  # multiprocessing.shared_memory",
+                       "torch.multiprocessing.set_sharing_strategy('file_descriptor')"},
+          .verify = "ls /dev/shm | wc -l"};
+}
+
 }  // namespace
 
 std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
@@ -272,17 +284,7 @@ std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
     finding.severity = failure->severity;
   }
   if (is_known) finding.rule_out("another job", "no process outside this tree holds them");
-  if (are_semaphores) {
-    finding.remedies.push_back({.title = "Make locks and queues once, not for each batch or task",
-                                .commands = {"lock = context.Lock()  # before the loop"},
-                                .verify = "ls /dev/shm | grep -c ^sem"});
-  } else {
-    finding.remedies.push_back(
-        {.title = "Unlink each block after use, in the process that made it",
-         .commands = {"block.close(); block.unlink()  # multiprocessing.shared_memory",
-                      "torch.multiprocessing.set_sharing_strategy('file_descriptor')"},
-         .verify = "ls /dev/shm | wc -l"});
-  }
+  finding.remedies.push_back(remedy_for_growing_files(are_semaphores));
   return finding;
 }
 

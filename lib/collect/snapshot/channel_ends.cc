@@ -187,18 +187,20 @@ class EndFinder {
 std::vector<WaitedFile> locked_by_others(const Machine& machine, const std::set<uint64_t>& locked,
                                          int32_t pid) {
   const std::string folder = "proc/" + std::to_string(pid) + "/";
+  const auto path_of = [&](const std::string& name) { return folder + "fd/" + name; };
+  const auto info_of = [&](const std::string& name) { return folder + "fdinfo/" + name; };
   std::map<uint64_t, WaitedFile> files;  // by inode
   std::set<uint64_t> own;
   for (const std::string& name :
        machine.root->list(folder + "fd").value_or(std::vector<std::string>{})) {
-    const auto stat = machine.root->stat(folder + "fd/" + name);
+    const auto stat = machine.root->stat(path_of(name));
     if (!stat || !S_ISREG(stat->mode) || !locked.contains(stat->inode)) continue;
-    const auto info = chain(machine.root->read(folder + "fdinfo/" + name), parse_fdinfo);
+    const auto info = chain(machine.root->read(info_of(name)), parse_fdinfo);
     if (!info || info->holds_lock) own.insert(stat->inode);
     files[stat->inode] = {.fd = parse_int<int32_t>(name).value_or(-1),
                           .kind = FileKind::kFile,
                           .inode = stat->inode,
-                          .path = machine.root->read_link(folder + "fd/" + name).value_or("")};
+                          .path = machine.root->read_link(path_of(name)).value_or("")};
   }
   std::vector<WaitedFile> found;
   for (auto& [inode, file] : files)
