@@ -164,28 +164,29 @@ bool is_python(std::string_view library) {
 }
 
 // A forked copy that waits inside a library to be woken by its threads: the process that it was
-// copied from has them, it has none.
+// copied from has them, it has none, or such as the library has started since and that wait, too.
 std::optional<RootCause> threads_of_library(const Facts& facts, size_t index) {
   const ThreadFacts& waiter = facts.threads[index];
   const bool stands = waiter.still || waiter.waits_again;
   if (!stands || !waits_for_own_process(waiter)) return std::nullopt;
   const std::string library = blamed_library(*waiter.thread);
-  if (library.empty() || is_python(library) || is_pool_thread(*waiter.thread, library) ||
-      count_pool_threads(*waiter.process, library) > 0) {
+  if (library.empty() || is_python(library) || is_pool_thread(*waiter.thread, library)) {
     return std::nullopt;
   }
+  const size_t here = count_pool_threads(*waiter.process, library);
+  const bool may_be_served = thread_keeper(library) == ThreadKeeper::kNone || !waiter.doomed;
   const auto left = threads_left_behind(facts, waiter.process->key, library);
-  if (!left) return std::nullopt;
+  if (!left || (here > 0 && (may_be_served || here >= left->threads))) return std::nullopt;
   const bool company = has_company(facts, waiter);
   Finding finding = finding_about(facts, FindingCode::kForkLostThreadPool,
                                   company ? Confidence::kPossible : Confidence::kLikely, waiter);
   if (company) finding.severity = Severity::kWarning;
-  finding.message =
-      name_of(facts, waiter) + " waits in " + as_path(library) +
-      " for a thread of it, and none exists here: " + describe(*facts.run, left->owner) + " has " +
-      own(left->threads) + ", which fork did not copy";
+  finding.message = name_of(facts, waiter) + " waits in " + as_path(library) +
+                    " for a thread of it, and " + (here == 0 ? "none exists" : "not all exist") +
+                    " here: " + describe(*facts.run, left->owner) + " has " + own(left->threads) +
+                    ", which fork did not copy";
   finding.prove(
-      count_fact("threads_of_the_library_here", 0, "stacks of all threads", facts.last->at));
+      count_fact("threads_of_the_library_here", here, "stacks of all threads", facts.last->at));
   finding.prove(count_fact("threads_of_the_library_in_parent", left->threads,
                            "stacks of all threads", facts.last->at));
   finding.rule_out("idle", "it waits inside the library's code, not for a task");

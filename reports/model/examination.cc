@@ -117,10 +117,12 @@ Message headline(const ReportSource& source, OverallVerdict verdict) {
   const std::vector<Finding>& findings = source.verdict.findings;
   const auto worst = std::ranges::max_element(findings, {}, &Finding::severity);
   const bool is_worth_a_headline = worst != findings.end() && worst->severity != Severity::kInfo;
-  if (verdict == OverallVerdict::kIncomplete || !is_worth_a_headline)
+  if (!is_worth_a_headline)
     return words_of_early_end(source.recording) + words_of_information(source) +
            nothing_found(source, verdict);
-  return own(info(worst->code).code) + " " + own(info(worst->code).name) + ": " + worst->message +
+  const bool is_incomplete = verdict == OverallVerdict::kIncomplete;
+  return (is_incomplete ? words_of_early_end(source.recording) : Message()) +
+         own(info(worst->code).code) + " " + own(info(worst->code).name) + ": " + worst->message +
          words_of_place(*worst);
 }
 

@@ -210,7 +210,17 @@ TEST(Deadlock, LibraryWhoseThreadsForkDidNotCopy) {
 }
 
 TEST(Deadlock, LibraryThatStartedItsThreadsAnew) {
-  EXPECT_FALSE(find(library_scene(1).examine(), FindingCode::kForkLostThreadPool));
+  EXPECT_FALSE(find(library_scene(2).examine(), FindingCode::kForkLostThreadPool));
+}
+
+// polars keeps what fork lost for lost, and has a thread for something else.
+TEST(Deadlock, LibraryThatStartedOneOfItsThreadsAnew) {
+  HangScene scene = library_scene(1);
+  const auto finding = find(scene.examine(), FindingCode::kForkLostThreadPool);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("not all exist here"));
+  scene.run(scene.process(kWorker).threads.back());
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kForkLostThreadPool)) << "it may yet wake it";
 }
 
 TEST(Deadlock, LibraryThatASpawnedWorkerUses) {

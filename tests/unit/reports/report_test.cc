@@ -75,6 +75,17 @@ TEST(ReportVerdict, ExitCodes) {
   }
 }
 
+TEST(ReportVerdict, WhatWasFoundComesBeforeWhatCouldNotBeSeen) {
+  const std::vector<Gap> gaps = {{.what = "whether it was killed", .why = "y", .effect = "e"}};
+  const auto headline = [&](Severity severity) {
+    return report_with({finding_of(severity)}, gaps, Severity::kError)["summary"]["headline"]
+        .get<std::string>();
+  };
+  EXPECT_THAT(headline(Severity::kWarning), ::testing::StartsWith("DLP"));
+  EXPECT_THAT(headline(Severity::kInfo),
+              ::testing::HasSubstr("cannot tell: whether it was killed"));
+}
+
 TEST(ReportVerdict, WhereNothingWasSeenNothingIsHealthy) {
   for (const testing::ReportCase& each : {testing::incomplete_case(), testing::empty_case()}) {
     const Json report = make_report(each);
