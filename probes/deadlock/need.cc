@@ -143,12 +143,8 @@ class AnyNeed : public Waiter {
 }  // namespace
 
 std::vector<size_t> Waiter::others_of_the_process() const {
-  std::vector<size_t> threads;
-  for (size_t i = 0; i < facts_.threads.size(); ++i) {
-    const ThreadFacts& other = facts_.threads[i];
-    const bool is_other = other.process == waiter_.process && other.thread != &thread_;
-    if (is_other && !only_hands_out_descriptors(*other.thread)) threads.push_back(i);
-  }
+  std::vector<size_t> threads = threads_of(waiter_.process->key.pid);
+  std::erase_if(threads, [&](size_t each) { return facts_.threads[each].thread == &thread_; });
   return threads;
 }
 

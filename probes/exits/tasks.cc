@@ -339,8 +339,8 @@ Piled piled_threads(const Run& run, BootNs until) {
 // That most of what was allowed is threads of the job that never ended.
 void add_piled_threads(Finding& finding, const Run& run, const TaskLimit& limit, BootNs at) {
   const Piled piled = piled_threads(run, at);
-  if (piled.threads * 2 < limit.taken) return;
   const auto& who = piled.processes;
+  if (who.empty() || piled.threads * 2 < limit.taken) return;
   finding.message += "; " + own(piled.threads) + " of them are threads of " +
                      (who.size() == 1 ? describe(run, who.front())
                                       : counted(who.size(), "process") + " of the job") +
@@ -392,7 +392,7 @@ std::optional<Finding> no_room_for_tasks(const ExitFacts& facts) {
   finding.message =
       say("{} could not start another {}{}: {} allows {}", describe(run, first.process),
           first.cause == StartRefusal::kNoProcess ? "process" : "thread", place_of(first),
-          limit.name, counted(limit.limit, "process or thread"));
+          limit.name, own(limit.limit) + " processes and threads");
   finding.processes = processes_of(refused);
   add_exception(finding, first);
   finding.prove(count_fact("limit", limit.limit, limit.source, first.at));

@@ -8,6 +8,7 @@
 #include "lib/proc/cgroup_memory.h"
 #include "lib/proc/cpu_stat.h"
 #include "lib/proc/fdinfo.h"
+#include "lib/proc/file_locks.h"
 #include "lib/proc/host_memory.h"
 #include "lib/proc/kernel_log.h"
 #include "lib/proc/maps.h"
@@ -43,7 +44,7 @@ void parse_quota_and_period(std::string_view text) {
   [[maybe_unused]] const auto result = parse_cpu_quota_v1(text.substr(0, end), period);
 }
 
-constexpr std::array<std::pair<std::string_view, Parser>, 34> kParsers = {{
+constexpr std::array<std::pair<std::string_view, Parser>, 35> kParsers = {{
     {"cgroup_events_v2", run<parse_cgroup_events_v2>},
     {"cgroup_limit", run<parse_cgroup_limit>},
     {"cgroup_oom_kills", run<parse_cgroup_oom_kills>},
@@ -53,6 +54,7 @@ constexpr std::array<std::pair<std::string_view, Parser>, 34> kParsers = {{
     {"cpu_quota_v1", parse_quota_and_period},
     {"cpu_stat", run<parse_cpu_stat>},
     {"fdinfo", run<parse_fdinfo>},
+    {"file_locks", run<parse_file_locks>},
     {"io", run<parse_pid_io_calls>},
     {"kernel_message", run<parse_kernel_message>},
     {"kmsg", run<parse_kmsg_record>},
