@@ -114,16 +114,20 @@ void mark_what_comes_with_tasks(std::span<Finding> findings, std::span<const Fin
 }
 
 void mark_limits_of_leaks(std::span<Finding> findings, std::span<Finding> ends) {
-  for (Finding& end : ends) {
-    if (end.code != FindingCode::kMemoryLimitTooLow || end.severity != Severity::kError) continue;
+  const auto mark = [&](Finding& limit) {
     const auto leak = std::ranges::find_if(findings, [&](const Finding& finding) {
-      return finding.code == FindingCode::kWorkerMemoryLeak && finding.runs == end.runs &&
-             finding.severity >= Severity::kWarning && have_process_in_common(finding, end);
+      return finding.code == FindingCode::kWorkerMemoryLeak && finding.runs == limit.runs &&
+             finding.severity >= Severity::kWarning && have_process_in_common(finding, limit);
     });
-    if (leak == findings.end()) continue;
-    end.consequence_of = leak->code;
-    leak->severity = end.severity;
-  }
+    if (leak == findings.end()) return;
+    limit.consequence_of = leak->code;
+    leak->severity = std::max(leak->severity, limit.severity);
+  };
+  for (Finding& finding : findings)
+    if (finding.code == FindingCode::kMemoryMapLimitReached && !finding.consequence_of)
+      mark(finding);
+  for (Finding& end : ends)
+    if (end.code == FindingCode::kMemoryLimitTooLow && end.severity == Severity::kError) mark(end);
 }
 
 void add_gaps(std::vector<Gap>& all, std::vector<Gap> more) {

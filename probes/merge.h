@@ -22,7 +22,8 @@ void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths
 /// process keeps pipes to it.
 void mark_what_comes_with_tasks(std::span<Finding> findings, std::span<const Finding> ends);
 
-/// A process whose memory grew until a limit refused it more: the growth is the cause.
+/// A process whose memory grew until a limit refused it more: the growth is the cause. So it is of
+/// mappings that grow meanwhile: a large array is one.
 void mark_limits_of_leaks(std::span<Finding> findings, std::span<Finding> ends);
 
 /// Adds those that are not there yet.

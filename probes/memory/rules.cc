@@ -102,12 +102,27 @@ void mark_senders(const Facts& facts, std::vector<Grower>& growers) {
   }
 }
 
-// What came to its end in good order had its memory for a purpose: it may have collected results.
-// A worker has none to collect.
-bool is_to_be_expected(const Facts& facts, const Series& memory, const Growth& growth) {
+bool has_ended_well(const Facts& facts) {
   const auto& end = facts.run->end;
-  const bool ended_well = has_subject_ended(*facts.run) && end && end->wait_status.value_or(1) == 0;
-  return growth.is_brief && ended_well && memory.info->role != Role::kWorker;
+  return has_subject_ended(*facts.run) && end && end->wait_status.value_or(1) == 0;
+}
+
+// What is collected for a result is joined at the end, into as much memory again.
+bool was_joined_at_the_end(const Series& memory, const Growth& growth) {
+  constexpr double kJoined = 0.3;
+  const double grown = growth.per_second * static_cast<double>(growth.to - growth.from) / kSecond;
+  return std::ranges::any_of(memory.anon, [&](const SeriesPoint& point) {
+    const double since = static_cast<double>(point.at - growth.to) / kSecond;
+    return since > 0 &&
+           point.value > growth.value + growth.per_second * (since + 1) + kJoined * grown;
+  });
+}
+
+// What came to its end in good order may have had its memory for a purpose. A worker has none.
+bool is_to_be_expected(const Facts& facts, const Series& memory, const Growth& growth) {
+  if (!growth.is_brief || !has_ended_well(facts)) return false;
+  const Role role = memory.info->role;
+  return role == Role::kOther || (role == Role::kTrainer && was_joined_at_the_end(memory, growth));
 }
 
 std::vector<Grower> growers(const Facts& facts) {

@@ -691,6 +691,10 @@ def growing():
         yield Case(f"growth-{kind}", f"growth.py {kind}", first=first, severity="warning", confidence="possible",
                    evidence=rate, verdicts=("warn",), **watch)
         yield Case(f"growth-{kind}-that-stops", f"growth.py {kind} --healthy", quiet=True, verdicts=("pass",), **watch)
+    to_its_end = watch | {"dlprobe_options": [], "leaves_job": False}
+    yield Case("growth-memory-to-its-end", "growth.py memory --seconds 20", first="DLP0505", severity="warning",
+               confidence="possible", verdicts=("warn",), **to_its_end)
+    yield Case("growth-memory-joined", "growth.py memory --seconds 20 --joins", quiet=True, verdicts=("pass",), **to_its_end)
     beside = {"beside": ["growth.py let_go_segments --seconds 60"], **watch}
     yield Case("growth-let-go-segments", "growth.py let_go_segments", first="DLP0104", severity="warning",
                evidence={"growth_per_second": between(4.5, 5.5)}, verdicts=("warn",), **beside)

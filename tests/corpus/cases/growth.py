@@ -78,6 +78,7 @@ def main():
     arguments.add_argument("--seconds", type=float, default=25)
     arguments.add_argument("--fills-s", type=float, default=8, help="what the healthy one takes until it has all")
     arguments.add_argument("--pool", action="store_true", help="in the workers of a pool")
+    arguments.add_argument("--joins", action="store_true", help="at its end it makes a whole of what it kept: memory only")
     options = arguments.parse_args()
     end = time.monotonic() + options.seconds
     keeper = Keeper(options.kind, options.fills_s if options.healthy else float("inf"))
@@ -90,6 +91,8 @@ def main():
     else:
         while time.monotonic() < end:
             keeper()
+        whole = [list(row) for block in keeper.kept for row in block] if options.joins else []
+        print(len(whole), "rows", flush=True)
         for block in keeper.kept:
             if options.kind == "segments":
                 block.close()

@@ -156,6 +156,22 @@ TEST(MarkLimitsOfLeaks, TheGrowthOfThatProcess) {
   EXPECT_EQ(leaks[0].severity, Severity::kError);
 }
 
+TEST(MarkLimitsOfLeaks, MappingsGrowWithLargeArrays) {
+  Finding leak = new_finding(FindingCode::kWorkerMemoryLeak, Confidence::kPossible);
+  leak.severity = Severity::kWarning;
+  leak.processes = {key_of(101)};
+  Finding mappings = new_finding(FindingCode::kMemoryMapLimitReached, Confidence::kPossible);
+  mappings.severity = Severity::kWarning;
+  mappings.processes = {key_of(102)};
+  std::vector all = {mappings, leak};
+  mark_limits_of_leaks(all, {});
+  EXPECT_FALSE(all[0].consequence_of) << "another process";
+  all[0].processes = {key_of(101)};
+  mark_limits_of_leaks(all, {});
+  EXPECT_EQ(all[0].consequence_of, FindingCode::kWorkerMemoryLeak);
+  EXPECT_EQ(all[1].severity, Severity::kWarning);
+}
+
 TEST(MergeVerdicts, WhatTwoProbesSayAlikeIsSaidOnceByTheSurerOne) {
   Finding likely = new_finding(FindingCode::kBatchLostInWorker, Confidence::kLikely);
   Finding certain = new_finding(FindingCode::kBatchLostInWorker, Confidence::kCertain);

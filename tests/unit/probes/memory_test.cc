@@ -398,6 +398,24 @@ TEST(MemoryLeak, TheTrainingProcessIsAnotherCase) {
   EXPECT_THAT(finding->message.plain(), HasSubstr("trainer 100 leaks"));
 }
 
+TEST(MemoryLeak, WhatATrainerCollectsIsJoinedAtItsEnd) {
+  const auto ended = [](double joined) {
+    Job job(2);
+    job.has = [=](int32_t pid, double t) {
+      const double collected = pid == Scene::kTrainerPid ? 10 * t : 0;
+      return Has{.anon = 100 + collected + (t > 23.4 ? joined : 0), .pss_anon = 0};
+    };
+    job.lives = [](int32_t, double t) { return t <= 23.6; };
+    all_end(job, 23.7, 0);
+    job.run().end = {.at = Scene::at(23.7), .wait_status = 0};
+    return find(job.watch(23.7), FindingCode::kWorkerMemoryLeak);
+  };
+  const auto kept = ended(0);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->severity, Severity::kWarning);
+  EXPECT_FALSE(ended(230));
+}
+
 TEST(MemoryLeak, ACompilerMayEnd) {
   Job job(3);
   job.run().processes.front().exe = "/usr/bin/python3.11";
