@@ -36,6 +36,11 @@ std::string command_text(const std::vector<std::string>& command) {
   return shown(text.substr(0, bytes)) + (bytes < text.size() ? "..." : "");
 }
 
+std::string state_text(const report::Job& job) {
+  const std::string wait = job.longest_wait_s ? ", " + number_text(*job.longest_wait_s, "s") : "";
+  return shown(job.state) + wait;
+}
+
 std::vector<std::string> job_cells(const report::Job& job) {
   return {std::to_string(job.pid),
           shown(job.user),
@@ -43,7 +48,7 @@ std::vector<std::string> job_cells(const report::Job& job) {
           job.ranks == 0 ? "-" : std::to_string(job.ranks),
           fmt::format("{}{}", job.workers, job.is_pool ? " (pool)" : ""),
           bytes_text(job.shm_bytes),
-          shown(job.state),
+          state_text(job),
           command_text(job.cmdline)};
 }
 
@@ -86,12 +91,18 @@ std::string render_jobs(const AnyDocument& document, const TextOptions& options)
   return std::move(page).take();
 }
 
+constexpr double kNsPerSecond = 1e9;
+
+std::optional<double> waited(const LoaderJob& job) {
+  if (job.longest_wait_ns == 0) return std::nullopt;
+  return static_cast<double>(job.longest_wait_ns) / kNsPerSecond;
+}
+
 constexpr auto kJobsFormats = text_and_json(render_jobs);
 
 }  // namespace
 
 report::Jobs make_jobs(std::string_view version, const LoaderJobs& jobs) {
-  constexpr double kNsPerSecond = 1e9;
   report::Jobs document;
   document.schema_version = report::VersionText(kJobsSchemaVersion);
   document.tool.version = version;
@@ -114,6 +125,7 @@ report::Jobs make_jobs(std::string_view version, const LoaderJobs& jobs) {
                              .workers = job.workers,
                              .is_pool = job.is_pool,
                              .state = job.state,
+                             .longest_wait_s = waited(job),
                              .may_look = job.may_look,
                              .shm_bytes = job.shm_bytes,
                              .cmdline = job.command,

@@ -40,6 +40,9 @@ struct LoaderJob {
   std::optional<uint64_t> shm_bytes; /**< of /dev/shm, what its processes have open or mapped;
                                           nothing where that cannot be read of each */
   JobState state = JobState::kWaits;
+  /// The longest that a main thread of these has not run; 0: under 10 s, not known, or of a pool,
+  /// whose workers may well have nothing to do. An idle worker of torch looks about each 5 s.
+  BootNs longest_wait_ns = 0;
   std::vector<std::string> command;          ///< of the root; secrets masked; hostile text
   std::vector<std::string> trainer_command;  ///< of the first trainer; as `command`
   std::vector<std::string> job_ids;          ///< as a scheduler or torchrun names it; hostile text

@@ -17,6 +17,7 @@
 #include "lib/base/path_name.h"
 #include "lib/collect/shm/holdings.h"
 #include "lib/collect/snapshot/climb.h"
+#include "lib/collect/snapshot/last_run.h"
 #include "lib/collect/tree/roles.h"
 #include "lib/collect/tree/tracked_process.h"
 #include "lib/os/deadline.h"
@@ -67,7 +68,7 @@ JobState state_of(const std::string& states) {
 
 class JobFinder {
  public:
-  explicit JobFinder(const Machine& machine) : machine_(machine) {}
+  explicit JobFinder(const Machine& machine) : machine_(machine), last_run_(machine) {}
 
   Expected<LoaderJobs> find() {
     DLP_CHECK(read_processes());
@@ -223,11 +224,13 @@ class JobFinder {
     job.may_look = top.may_look;
     job.is_pool = true;
     std::string states;
+    BootNs longest_wait = 0;
     for (size_t i = 0; i < tree.size(); ++i) {
       const bool is_trainer = roles[i].role == Role::kTrainer;
       if (!is_trainer && roles[i].role != Role::kWorker) continue;
       const Seen& seen = all_.at(tree[i].key.pid);
       states += seen.stat.state;
+      longest_wait = std::max(longest_wait, wait_of(seen));
       if (!is_trainer) {
         ++job.workers;
         continue;
@@ -242,9 +245,20 @@ class JobFinder {
     }
     if (job.workers == 0 && job.ranks == 0) return std::nullopt;
     job.state = state_of(states);
+    constexpr BootNs kWorthSaying = 10 * kSecond;
+    if (!job.is_pool && longest_wait >= kWorthSaying) job.longest_wait_ns = longest_wait;
     job.age_ns = age_of(root);
     job.shm_bytes = shm_of(tree);
     return job;
+  }
+
+  /// How long its main thread has not run; 0 where that is not known.
+  BootNs wait_of(const Seen& seen) {
+    const int32_t pid = seen.facts.key.pid;
+    const auto process = machine_.root->open_directory(fmt::format("proc/{}", pid));
+    if (seen.stat.state == 'R' || !process) return 0;
+    const auto ran = last_run_.of(**process, fmt::format("task/{}", pid), seen.stat.processor);
+    return ran ? machine_.clock->now() - *ran : 0;
   }
 
   std::optional<uint64_t> shm_of(const std::vector<RoleFacts>& tree) {
@@ -275,6 +289,7 @@ class JobFinder {
 
   const Machine& machine_;
   DeadlineReader reader_;
+  LastRun last_run_;
   std::map<int32_t, Seen> all_;
   std::map<int32_t, std::vector<int32_t>> children_;
   std::set<int32_t> sure_;  ///< those that have data workers for certain

@@ -120,6 +120,15 @@ class Jobs(unittest.TestCase):
                          (pid, 2, 0, "waits", False, "root"))
         self.assertGreater(job["age_s"], 0)
 
+    def test_a_worker_that_has_long_not_run_is_told(self):
+        self.start("train.py", FORKING_JOB, WORKERS)
+        self.start("sweep.py", FORKING_JOB, "pool")
+        self.assertTrue(wait_until(lambda: self.jobs()[0].get("longest_wait_s")))
+        job, pool = self.jobs()
+        self.assertGreaterEqual(job["longest_wait_s"], 10)
+        self.assertNotIn("longest_wait_s", pool, "it may have nothing to do")
+        self.assertRegex(self.dlprobe("ps").stdout.decode(), r"waits, \d+\.\d s ")
+
     def test_several_jobs_are_listed_and_one_is_taken_by_its_name(self):
         one = self.start("train.py", FORKING_JOB, WORKERS)
         other = self.start("eval.py", FORKING_JOB, WORKERS, "--run", "blue")

@@ -172,6 +172,7 @@ struct Job {
   uint64_t workers = 0;
   bool is_pool = false;
   JobState state{};
+  std::optional<double> longest_wait_s;
   bool may_look = true;
   std::optional<uint64_t> shm_bytes;
   std::vector<std::string> cmdline;
@@ -189,6 +190,9 @@ constexpr void list_fields(auto&& field, Of<Job> /*of*/) {
   field("state", &Job::state,
         "of the main threads of trainers and workers at one look; that all wait is no proof of a "
         "hang");
+  field("longest_wait_s", &Job::longest_wait_s,
+        "how long the one of these threads that has waited the longest has not run; absent under "
+        "10 s, for a pool, and where the kernel does not tell");
   field("may_look", &Job::may_look, "this user may attach to it");
   field("shm_bytes", &Job::shm_bytes,
         "of /dev/shm, what its processes have open or mapped, each segment once; absent where "
