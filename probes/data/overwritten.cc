@@ -42,6 +42,8 @@ struct Comparison {
   std::vector<const StartEvent*> senders;  ///< of those that changed
   size_t compared = 0;
   size_t changed = 0;
+  bool is_queue =
+      false;  ///< the sender told both: when it put it into a queue, and when that was sent
 };
 
 void compare(const Batch& sent, const Batch& taken, Comparison& comparison) {
@@ -58,6 +60,7 @@ void compare(const Batch& sent, const Batch& taken, Comparison& comparison) {
   comparison.compared += is_compared ? 1 : 0;
   if (!is_changed) return;
   comparison.changed += 1;
+  comparison.is_queue = sent.teller->process == taken.teller->process;
   comparison.senders.push_back(sent.teller);
 }
 
@@ -75,21 +78,35 @@ Finding finding_of(const Run& run, const Comparison& comparison) {
   Finding finding = data_finding(FindingCode::kBatchOverwritten, comparison.senders,
                                  processes_of(comparison.senders));
   finding.confidence = Confidence::kCertain;
-  finding.message =
-      say("{} overwrote batches after sending them: the trainer got {} of {} compared with other "
-          "values",
-          describe_some(run, finding.processes), own(comparison.changed), own(comparison.compared));
+  const OwnWords who = describe_some(run, finding.processes);
+  if (comparison.is_queue) {
+    finding.discriminator = "queue";
+    finding.message =
+        say("{} overwrote arrays after putting them into a queue: {} of {} compared were sent with "
+            "other values",
+            who, own(comparison.changed), own(comparison.compared));
+  } else {
+    finding.message =
+        say("{} overwrote batches after sending them: the trainer got {} of {} compared with other "
+            "values",
+            who, own(comparison.changed), own(comparison.compared));
+  }
   const Message place = place_of(first);
   if (!place.empty()) finding.message += ";" + place;
   finding.prove(count_fact("changed_batches", comparison.changed, kShimSource, first.at));
   finding.prove(count_fact("compared_batches", comparison.compared, kShimSource, first.at));
   finding.rule_out("a tensor that is always the same",
                    "its values when it was sent and when it was taken differ");
-  finding.remedies.push_back(
-      {.title = "Send memory that is not written to again: a copy, or new memory for each batch",
-       .commands = {"return self.buffer.clone()  # numpy: self.buffer.copy()",
-                    "torch.stack(samples)  # without out="},
-       .verify = "dlprobe run -- COMMAND"});
+  Remedy remedy = {
+      .title = "Send memory that is not written to again: a copy, or new memory for each batch",
+      .commands = {"return self.buffer.clone()  # numpy: self.buffer.copy()",
+                   "torch.stack(samples)  # without out="},
+      .verify = "dlprobe run -- COMMAND"};
+  if (comparison.is_queue) {
+    remedy.title = "Put a copy: the queue's own thread pickles it later";
+    remedy.commands = {"queue.put(array.copy())"};
+  }
+  finding.remedies.push_back(std::move(remedy));
   return finding;
 }
 

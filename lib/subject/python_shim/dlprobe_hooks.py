@@ -376,6 +376,8 @@ def _hook_queues(module):
             tell_end("feeder", arguments[0], feeder.f_locals.get("obj"))
 
     call_before(module, "info", before_info)  # in a process that ends
+    start = "_start_thread"  # by what is put first
+    setattr(module.Queue, start, Noticed(vars(module.Queue)[start], lambda queue, _: load("dlprobe_queues").watch(queue)))
 
 
 def _hook_torch_utils(module):
