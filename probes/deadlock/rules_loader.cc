@@ -13,6 +13,7 @@ namespace {
 
 constexpr BootNs kWithoutATask = 15 * kSecond;
 constexpr double kMostOfACore = 0.9;
+constexpr size_t kFewestLooks = 4;  ///< by which a slow job is judged
 
 // Where the loader of a trainer with workers calls code of the user's: it asks the sampler for the
 // next indices, unpickles a batch, pins one.
@@ -83,7 +84,6 @@ size_t looks_in_a_task(const ThreadFacts& worker) {
 
 // A trainer that is nearly always met where it waits for a batch, while workers make some.
 std::optional<RootCause> slow_loader(const Facts& facts, const Rank& rank) {
-  constexpr size_t kFewestLooks = 4;
   constexpr double kNearlyAll = 0.8;
   const ThreadFacts& trainer = facts.threads[rank.trainer];
   const auto waits = static_cast<size_t>(std::ranges::count_if(trainer.looks, [](const Look& look) {
@@ -115,6 +115,41 @@ std::optional<RootCause> slow_loader(const Facts& facts, const Rank& rank) {
   return RootCause{std::move(finding), busiest};
 }
 
+// A trainer that is mostly met where it makes tasks for workers that have none, or takes batches
+// apart: that time is lost to the training.
+std::optional<RootCause> slow_step(const Facts& facts, const Rank& rank) {
+  constexpr double kMostly = 0.6;
+  ThreadFacts trainer = facts.threads[rank.trainer];
+  const auto is_in_any = [](const Look& look) { return !calling_step(*look.thread).empty(); };
+  const auto in_step = static_cast<size_t>(std::ranges::count_if(trainer.looks, is_in_any));
+  const size_t all = trainer.looks.size();
+  const auto has_work = [&](size_t each) {
+    const std::vector<Look>& looks = facts.threads[each].looks;
+    const auto at_work = std::ranges::count_if(looks, [](const Look& look) {
+      return look.thread->wait.running || is_in_a_task(*look.thread);
+    });
+    return 2 * static_cast<size_t>(at_work) > looks.size();
+  };
+  if (all < kFewestLooks || static_cast<double>(in_step) < kMostly * static_cast<double>(all) ||
+      rank.workers.empty() || std::ranges::any_of(rank.workers, has_work))
+    return std::nullopt;
+  trainer.thread = std::ranges::find_if(trainer.looks, is_in_any)->thread;
+  Finding finding =
+      finding_about(facts, FindingCode::kTrainerBusyInLoader, Confidence::kLikely, trainer);
+  finding.severity = Severity::kInfo;
+  finding.discriminator = "slower-step";
+  finding.message = say("{} is slower than its workers: it was at work inside its loader at {} of "
+                        "{} looks",
+                        name_of(facts, trainer), in_step, all) +
+                    place_of(trainer) + "; " + all_of(rank.workers.size(), "worker") +
+                    " mostly waited for a task";
+  finding.remedies.push_back(
+      {.title = "Make that line faster: compute once what stays the same from batch to batch. More "
+                "workers do not help",
+       .verify = "dlprobe stacks " + own(trainer.process->key.pid)});
+  return RootCause{std::move(finding), rank.trainer};
+}
+
 bool is_written_by_workers(const Facts& facts, const Need& need) {
   return need.kind == NeedKind::kChannel && need.relation == "written by" &&
          std::ranges::any_of(need.providers, [&](size_t each) {
@@ -134,7 +169,8 @@ bool is_in_loader(const ThreadSnapshot& thread) {
 std::vector<RootCause> find_slow_loaders(const Facts& facts) {
   std::vector<RootCause> causes;
   for (const Rank& rank : ranks_of(facts))
-    if (auto cause = slow_loader(facts, rank)) causes.push_back(std::move(*cause));
+    for (auto& cause : {slow_loader(facts, rank), slow_step(facts, rank)})
+      if (cause) causes.push_back(*cause);
   return causes;
 }
 

@@ -617,6 +617,12 @@ def same_data():
     for job in OVERWRITTEN:
         yield Case(f"data-overwritten-{job.replace(' --', '-').replace(' ', '-')}", f"overwritten.py {job}", first="DLP0803",
                    severity="error", confidence="certain", evidence={"samples_made_at": holds("/overwritten.py:")}, **common)
+    for job in ("same", "same --method spawn"):
+        yield Case(f"data-overwritten-in-queue-{job.replace(' --method ', '-')}", f"overwritten_queue.py {job}", first="DLP0803",
+                   severity="error", confidence="certain", evidence={"samples_made_at": holds("/overwritten_queue.py:")}, **common)
+    for job in ("copied", "copied --method spawn", "fresh", "ring"):
+        yield Case(f"data-not-overwritten-in-queue-{job.replace(' --method ', '-')}", f"overwritten_queue.py {job}", silent=True,
+                   verdicts=("pass",), **common)
     for job in NOT_OVERWRITTEN:
         yield Case(f"data-not-overwritten-{job.replace(' --', '-').replace(' ', '-')}", f"overwritten.py {job}", silent=True,
                    verdicts=("pass",), **common)

@@ -122,7 +122,14 @@ TEST(BusyInLoader, ASlowSamplerHandsOutTasks) {
   scene.wakes(scene.main(kIdle));
   scene.reads_until(kIdle, 17);
   scene.reads_until(HangScene::kTrainer, 17);
-  EXPECT_FALSE(busy_in(scene));
+  const auto finding = busy_in(scene);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  EXPECT_EQ(finding->message.plain(),
+            "trainer 100 is slower than its workers: it was at work inside its loader at 18 of 18 "
+            "looks (BalancedDraw.__iter__, /srv/sampler.py:19); both workers mostly waited for a "
+            "task");
+  EXPECT_FALSE(busy_in(scene, 3)) << "too few looks";
 }
 
 TEST(BusyInLoader, AWorkerIsStillAtWork) {
