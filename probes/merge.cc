@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/base/units.h"
+#include "probes/facts/facts.h"
 
 namespace dlprobe {
 namespace {
@@ -22,11 +23,6 @@ void add_finding(std::vector<Finding>& all, Finding finding) {
              std::pair(same->severity, same->confidence)) {
     *same = std::move(finding);
   }
-}
-
-bool is_hang(const Finding& finding) {
-  return finding.code == FindingCode::kBatchLostInWorker ||
-         info(finding.code).code.starts_with("DLP03");
 }
 
 // What others have left on the machine is behind all that the job itself does, and behind the wait
@@ -86,11 +82,11 @@ void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths
     mark_ends_of_hangs(hang, deaths);
     const auto cause = std::ranges::find_if(deaths, [&](const Finding& death) {
       // Of an end that may have been an ordinary one the hang is not known to be a consequence, but
-      // for that of a thread of the process that waits.
-      const bool is_its_own =
-          death.code == FindingCode::kUncaughtException && have_process_in_common(death, hang);
-      return death.severity >= Severity::kWarning &&
-             (death.confidence == Confidence::kCertain || is_its_own) && death.runs == hang.runs &&
+      // for that of a thread. Nobody crashes on purpose.
+      const bool was_unwanted = death.confidence == Confidence::kCertain ||
+                                death.code == FindingCode::kUncaughtException ||
+                                death.code == FindingCode::kWorkerCrashed;
+      return death.severity >= Severity::kWarning && was_unwanted && death.runs == hang.runs &&
              death.first_seen <= hang.last_seen;
     });
     if (cause == deaths.end()) continue;

@@ -174,7 +174,7 @@ bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   if (sender == nullptr || is_from_kernel(*sent)) return false;
   if (is_above(facts, *sender, *death.process)) return is_end_by_those_above(facts, death);
   // By another one of the job, or itself: an accident only if the job did not go on.
-  return is_worker && failure_of_trainer(facts, death) == nullptr;
+  return is_worker && failure_of_trainer(facts, death) == nullptr && !facts.then_stood_still;
 }
 
 /// A worker that exits although its trainer goes on to wait for it: its siblings live until the
@@ -511,7 +511,10 @@ void add_causes(const RunCase& one, const ExitFacts& facts, const std::vector<Ju
 }
 
 Verdict examine_run(const RunCase& one) {
-  const ExitFacts facts = exit_facts(one.recording.header, one.run);
+  ExitFacts facts = exit_facts(one.recording.header, one.run);
+  facts.then_stood_still = std::ranges::any_of(one.known, [](const Finding& finding) {
+    return is_hang(finding) && finding.severity == Severity::kError;
+  });
   Verdict verdict;
   auto refused = no_room_for_tasks(facts);
   const bool refused_room = refused.has_value();

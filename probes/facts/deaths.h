@@ -31,10 +31,11 @@ struct Death {
 struct ExitFacts {
   const RecordingHeader* header = nullptr;
   const Run* run = nullptr;
-  std::vector<Death> deaths;     ///< in time order; only those whose exit status is known
-  std::optional<Ending> ending;  ///< of the command, where it failed
-  bool signals_traced = true;    ///< all signals sent were to be seen
-  Message why_signals_hidden;    ///< where they were not
+  std::vector<Death> deaths;      ///< in time order; only those whose exit status is known
+  std::optional<Ending> ending;   ///< of the command, where it failed
+  bool then_stood_still = false;  ///< by another probe: a wait that nobody ends
+  bool signals_traced = true;     ///< all signals sent were to be seen
+  Message why_signals_hidden;     ///< where they were not
 };
 
 ExitFacts exit_facts(const RecordingHeader& header, const Run& run);

@@ -129,6 +129,11 @@ bool is_known_dead(const Run& run, const ProcessKey& key, BootNs at) {
                      [&](const Sample& sample) { return find_in(sample, key) != nullptr; });
 }
 
+bool is_hang(const Finding& finding) {
+  return finding.code == FindingCode::kBatchLostInWorker ||
+         info(finding.code).code.starts_with("DLP03");
+}
+
 bool has_subject_ended(const Run& run) {
   return run.end && run.end->reason == RunEndReason::kSubjectEnded;
 }

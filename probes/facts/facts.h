@@ -62,6 +62,9 @@ uint64_t most_living_workers(const Run& run);
 /// where one is named (then with one worker at least): the line of code and the settings.
 void add_smaller_loader(Remedy& remedy, const Run& run, std::optional<int> prefetch_factor = {});
 
+/// Whether it is of processes that wait.
+bool is_hang(const Finding& finding);
+
 /// Whether the subject came to its end by itself, while dlprobe watched.
 bool has_subject_ended(const Run& run);
 

@@ -35,6 +35,11 @@ bool is_forked_python(const RoleFacts& facts, const RoleFacts& parent) {
   return !facts.cmdline.empty() && facts.cmdline == parent.cmdline;
 }
 
+// A zombie has neither program nor command line any more.
+bool is_dead_python(const RoleFacts& facts) {
+  return facts.exe_name.empty() && facts.cmdline.empty() && facts.comm.starts_with("python");
+}
+
 bool is_spawned(const RoleFacts& facts) {
   return has_argument(facts, "from multiprocessing.spawn import spawn_main");
 }
@@ -133,6 +138,9 @@ OwnRole own_role(const RoleFacts& facts, const RoleFacts* parent) {
   } else if (is_forked_python(facts, *parent)) {
     role.strength = Strength::kWeak;
     role.basis = "forked from a Python process without execve";
+  } else if (is_dead_python(facts) && is_python(*parent)) {
+    role.strength = Strength::kWeak;
+    role.basis = "it had ended when dlprobe came, a child of Python by the name of Python";
   } else {
     role = {};
   }

@@ -80,6 +80,17 @@ TEST(Roles, SpawnedWorkersAndTheirTracker) {
   EXPECT_EQ(roles[2].start_method, StartMethod::kSpawn);
 }
 
+TEST(Roles, AZombieHasNothingButItsName) {
+  std::vector facts = {process(10, 0, kTrain), process(11, 10, {}), program(12, 10, "sh")};
+  for (const size_t dead : {1U, 2U}) {
+    facts[dead].exe_name.clear();
+    facts[dead].cmdline.clear();
+  }
+  const auto roles = assign_roles(facts, key(10));
+  EXPECT_EQ(roles[1].role, Role::kWorker);
+  EXPECT_EQ(roles[2].role, Role::kOther);
+}
+
 TEST(Roles, TheForkserversWorkersWorkForTheTrainer) {
   RoleFacts worker = process(13, 12, kForkserverCommand);
   worker.forked_without_exec = true;

@@ -114,6 +114,21 @@ TEST(MarkHangsAfterDeaths, WhoeverEndsAHungJobIsNotWhyItHung) {
   EXPECT_FALSE(deaths[0].consequence_of);
 }
 
+TEST(MarkHangsAfterDeaths, NobodyCrashesOnPurpose) {
+  Finding death = new_finding(FindingCode::kWorkerCrashed, Confidence::kLikely);
+  death.severity = Severity::kWarning;
+  Finding hang = new_finding(FindingCode::kConsumerStuck, Confidence::kLikely);
+  hang.last_seen = 35 * kSecond;
+  std::vector hangs = {hang};
+  std::vector deaths = {death};
+  mark_hangs_after_deaths(hangs, deaths);
+  EXPECT_EQ(hangs[0].consequence_of, FindingCode::kWorkerCrashed);
+  hangs = {hang};
+  deaths[0].code = FindingCode::kWorkerExited;  // it may have been through
+  mark_hangs_after_deaths(hangs, deaths);
+  EXPECT_FALSE(hangs[0].consequence_of);
+}
+
 TEST(MarkWhatComesWithTasks, PipesWhereProcessesGrow) {
   Finding tasks = new_finding(FindingCode::kProcessLimitReached, Confidence::kPossible);
   tasks.severity = Severity::kWarning;

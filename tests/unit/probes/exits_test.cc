@@ -320,6 +320,14 @@ TEST_F(ExitsTest, AWorkerThatItsTrainerKillsByItsOwnCodeIsWhyItFails) {
   EXPECT_THAT(finding.message.plain(), HasSubstr("killed by SIGUSR1, which trainer 100 sent"));
 }
 
+TEST_F(ExitsTest, AWorkerThatKilledItselfIsWhyTheJobThenStandsStill) {
+  sent(1, 101, SIGKILL, 0, 101);
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  EXPECT_EQ(examine(), Verdict()) << "the job goes on";
+  const Finding hang = new_finding(FindingCode::kBatchLostInWorker, Confidence::kCertain);
+  EXPECT_TRUE(find(examine({hang}), FindingCode::kKilledBySignal));
+}
+
 TEST_F(ExitsTest, WhatAProcessSentItselfIsInNobodysRecords) {
   sent(1, 101, SIGUSR1, -6, 101);
   scene.exit_by_signal(101, 1.01, SIGUSR1);
