@@ -55,6 +55,11 @@ std::optional<RootCause> output_kept_open(const Facts& facts, const Rank& rank);
 /// Of a rank whose trainer waits for a batch, the workers in the middle of one: DLP0312, DLP0313.
 std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank);
 
+/// For how long a worker has to compute without an end of its batch to be worth a warning. A task
+/// of a pool may be anything: a trial, an evaluation.
+BootNs long_work(const ThreadFacts& worker);
+Remedy remedy_for_long_work(const ThreadFacts& worker);
+
 /// Whether a trainer, or its pin-memory thread, waits for a batch the whole time.
 bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer);
 

@@ -157,6 +157,15 @@ bool is_written_by_workers(const Facts& facts, const Need& need) {
          });
 }
 
+// A task of multiprocessing.Pool or an executor.
+bool is_in_a_pool(const ThreadFacts& worker) {
+  return std::ranges::any_of(worker.thread->stack, [](const StackFrame& frame) {
+    return frame.python && (is_of_multiprocessing(frame.file, "pool.py") ||
+                            is_of_standard_library(frame.file, "concurrent/futures/process.py") ||
+                            frame.file.ends_with("loky/process_executor.py"));
+  });
+}
+
 }  // namespace
 
 bool is_in_loader(const ThreadSnapshot& thread) {
@@ -164,6 +173,26 @@ bool is_in_loader(const ThreadSnapshot& thread) {
     return frame.python && is_of_torch(frame.file) &&
            frame.file.ends_with("torch/utils/data/dataloader.py");
   });
+}
+
+BootNs long_work(const ThreadFacts& worker) {
+  return (is_in_a_pool(worker) ? 60 : 15) * kSecond;
+}
+
+Remedy remedy_for_long_work(const ThreadFacts& worker) {
+  const OwnWords pid = own(worker.process->key.pid);
+  Remedy remedy{
+      .title = "Look at that line: should it take so long? Watch longer to see whether it moves. ",
+      .commands = {"dlprobe deadlock --for 30s --pid " + pid},
+      .verify = "dlprobe stacks " + pid};
+  if (is_in_a_pool(worker)) {
+    remedy.title += "A timeout where its result is waited for names it";
+    remedy.commands.emplace_back("result.get(timeout=SECONDS)");
+  } else {
+    remedy.title += "More workers hide slow samples; a timeout names them";
+    remedy.commands.emplace_back("DataLoader(..., num_workers=N, timeout=SECONDS)");
+  }
+  return remedy;
 }
 
 std::vector<RootCause> find_slow_loaders(const Facts& facts) {

@@ -19,7 +19,6 @@ namespace {
 
 constexpr double kBusy = 0.9;  // running, or ready to
 constexpr BootNs kWorthAWord = 2 * kSecond;
-constexpr BootNs kLongWork = 15 * kSecond;  // without a batch
 
 // A wait that a process outside, or a thread that listens to one, is to end: as that of a
 // collective operation for another rank.
@@ -80,7 +79,7 @@ RootCause slow_worker(const Facts& facts, size_t index) {
   Finding finding = finding_about(
       facts, one_place ? FindingCode::kWorkerBusyNoProgress : FindingCode::kSlowSample,
       Confidence::kLikely, worker);
-  const bool is_short = busy && facts.span < kLongWork;  // who computes may do so for long
+  const bool is_short = busy && facts.span < long_work(worker);  // who computes may do so for long
   if (!is_worth_a_warning(facts, worker) || is_short) finding.severity = Severity::kInfo;
   finding.message =
       name_of(facts, worker) +
@@ -107,12 +106,7 @@ RootCause slow_worker(const Facts& facts, size_t index) {
                             facts.last->at));
   if (busy) add_crowd(finding, facts);
   add_remedy_for_answer(finding, facts, worker);
-  finding.remedies.push_back(
-      {.title = "Look at that line: should it take so long? Watch longer to see whether it moves. "
-                "More workers hide slow samples; a timeout names them",
-       .commands = {"dlprobe deadlock --for 30s --pid " + own(worker.process->key.pid),
-                    "DataLoader(..., num_workers=N, timeout=SECONDS)"},
-       .verify = "dlprobe stacks " + own(worker.process->key.pid)});
+  finding.remedies.push_back(remedy_for_long_work(worker));
   return {std::move(finding), way.back()};
 }
 

@@ -1701,6 +1701,21 @@ TEST(Deadlock, ATrainerThatWaitsElsewhere) {
   EXPECT_FALSE(finding->message.plain().contains("loader")) << "they may be a pool's";
 }
 
+TEST(Deadlock, ATaskOfAPoolMayBeAnything) {
+  HangScene scene;
+  scene.run(scene.main(kWorker));
+  scene.stack(scene.main(kWorker), {python("trial", "/srv/sweep.py", 9)});
+  const auto busy = [&] {
+    return find(scene.examine(20), FindingCode::kWorkerBusyNoProgress).value();
+  };
+  EXPECT_EQ(busy().severity, Severity::kWarning);
+  scene.stack(scene.main(kWorker),
+              {python("trial", "/srv/sweep.py", 9),
+               python("worker", "/usr/lib/python3.11/multiprocessing/pool.py", 125)});
+  EXPECT_EQ(busy().severity, Severity::kInfo);
+  EXPECT_EQ(busy().remedies.back().commands.back().plain(), "result.get(timeout=SECONDS)");
+}
+
 TEST(Deadlock, WhoWaitsForProcessesToEndWaitsForNoBatch) {
   HangScene scene;
   scene.run(scene.main(kWorker));
