@@ -122,6 +122,11 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
   return {std::move(finding), circle.front()};
 }
 
+bool is_of_fork_server(const Facts& facts, const ProcessKey& key) {
+  const ProcessInfo* info = facts.run->find_process(key);
+  return info != nullptr && info->start_method == StartMethod::kForkserver;
+}
+
 Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
   const bool python = is_lock_of_python(waiter);
   const size_t threads = waiter.process->threads.size();
@@ -132,7 +137,15 @@ Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
                     " that no thread can release: " +
                     (threads == 1 ? Message("its process has no other thread")
                                   : all_of(threads, "thread") + " of its process wait");
-  add_remedies_for_fork(finding, waiter);
+  if (is_of_fork_server(facts, waiter.process->key)) {
+    finding.remedies.push_back(
+        {.title = "Let no module that the fork server preloads start a thread, or spawn workers",
+         .commands = {"multiprocessing.set_forkserver_preload([])",
+                      "multiprocessing.get_context('spawn')"},
+         .verify = "dlprobe deadlock --pid PID"});
+  } else {
+    add_remedies_for_fork(finding, waiter);
+  }
   finding.remedies.push_back(
       {.title = "If the worker made the lock itself: do not take it twice in one thread",
        .commands = {"threading.RLock()"}});
@@ -181,6 +194,27 @@ Finding closed_process(const Facts& facts, const std::vector<size_t>& waiters) {
   return finding;
 }
 
+bool runs_python(const ThreadSnapshot& thread) {
+  return python_frame(thread) != nullptr;
+}
+
+// The thread of a multiprocessing.Queue that writes what was put into it wakes nobody.
+bool feeds_queue(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "queues.py") &&
+           frame.function.ends_with("_feed");
+  });
+}
+
+// Whether its parent had more than one thread that runs Python when it forked that process.
+bool had_other_threads(const Facts& facts, const ProcessKey& forked) {
+  const ProcessSnapshot* parent = parent_of(facts, forked);
+  const auto was_there = [&](const ThreadSnapshot& thread) {
+    return runs_python(thread) && !feeds_queue(thread) && thread.start_ticks <= forked.start_ticks;
+  };
+  return parent != nullptr && std::ranges::count_if(parent->threads, was_there) > 1;
+}
+
 // A process in which nobody runs and nobody can be woken from outside, and someone wants a lock;
 // asked at its first thread.
 std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
@@ -198,10 +232,9 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
   const auto same_lock = [&](size_t each) {
     return facts.threads[each].need.object == facts.threads[waiters.front()].need.object;
   };
-  // A fork server has neither the trainer's locks nor its threads.
-  const ProcessInfo* info = facts.run->find_process(process.key);
+  // A fork server has neither the trainer's locks nor its threads; what it preloads may start some.
   const bool of_server =
-      info != nullptr && info->start_method && *info->start_method == StartMethod::kForkserver;
+      is_of_fork_server(facts, process.key) && !had_other_threads(facts, process.key);
   const bool inherited = is_forked_copy(*facts.run, process.key) && !of_server &&
                          std::ranges::all_of(waiters, same_lock);
   Finding finding = inherited ? closed_copy(facts, facts.threads[waiters.front()])
@@ -222,18 +255,6 @@ void add_remedy_for_tasks(Finding& finding) {
        .verify = "dlprobe deadlock --pid PID"});
 }
 
-bool runs_python(const ThreadSnapshot& thread) {
-  return python_frame(thread) != nullptr;
-}
-
-// The thread of a multiprocessing.Queue that writes what was put into it wakes nobody.
-bool feeds_queue(const ThreadSnapshot& thread) {
-  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
-    return frame.python && is_of_multiprocessing(frame.file, "queues.py") &&
-           frame.function.ends_with("_feed");
-  });
-}
-
 // Whether the one that would wake it may be of its parent's, which fork did not copy: neither is it
 // at work on a task of the user's here, nor had the parent but one that runs Python by then.
 bool may_have_lost_a_thread(const Facts& facts, const ThreadFacts& waiter) {
@@ -241,12 +262,8 @@ bool may_have_lost_a_thread(const Facts& facts, const ThreadFacts& waiter) {
     const ThreadFacts& waker = facts.threads[each];
     return &waker != &waiter && user_frame(*waker.thread) != nullptr;
   });
-  const ProcessSnapshot* parent = parent_of(facts, waiter.process->key);
-  const auto was_there = [&](const ThreadSnapshot& thread) {
-    return runs_python(thread) && !feeds_queue(thread) &&
-           thread.start_ticks <= waiter.process->key.start_ticks;
-  };
-  return !is_here && (parent == nullptr || std::ranges::count_if(parent->threads, was_there) > 1);
+  const bool is_parent_seen = parent_of(facts, waiter.process->key) != nullptr;
+  return !is_here && (!is_parent_seen || had_other_threads(facts, waiter.process->key));
 }
 
 // A worker that waits for a notification of threads that it does not have, or that wait

@@ -461,6 +461,12 @@ TEST(Deadlock, AForkServerHasNoLocksOfTheTrainer) {
   scene.wait_in_futex(scene.main(kWorker), python_lock(0x2000));
   scene.info(kWorker).start_method = StartMethod::kForkserver;
   EXPECT_TRUE(find(scene.examine(), FindingCode::kLockCycle));
+  // What it preloaded started a thread; the trainer stands for the server here.
+  scene.stack(scene.main(kTrainer), {python("main", "/usr/lib/python3.11/forkserver.py", 9)});
+  scene.stack(scene.add_thread(kTrainer, 150), {python("flush", "/srv/telemetry.py", 9)});
+  const auto finding = find(scene.examine(), FindingCode::kPythonLockInherited);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->remedies.front().title.plain(), testing::HasSubstr("preloads"));
 }
 
 TEST(Deadlock, TwoPythonLocksInOneProcess) {
