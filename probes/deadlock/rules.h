@@ -55,6 +55,10 @@ std::optional<RootCause> output_kept_open(const Facts& facts, const Rank& rank);
 /// Of a rank whose trainer waits for a batch, the workers in the middle of one: DLP0312, DLP0313.
 std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank);
 
+/// A thread that waits for the GPU and has the lock which a function wants that the GPU's stream
+/// calls (cuLaunchHostFunc, in a thread of the driver): DLP0303.
+std::optional<RootCause> lock_behind_gpu(const Facts& facts, size_t waiter);
+
 /// For how long a worker has to compute without an end of its batch to be worth a warning. A task
 /// of a pool may be anything: a trial, an evaluation.
 BootNs long_work(const ThreadFacts& worker);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string_view>
 
+#include "lib/base/path_name.h"
 #include "lib/base/units.h"
 #include "lib/foreign/python_code.h"
 #include "probes/deadlock/rules.h"
@@ -173,6 +174,31 @@ bool is_in_loader(const ThreadSnapshot& thread) {
     return frame.python && is_of_torch(frame.file) &&
            frame.file.ends_with("torch/utils/data/dataloader.py");
   });
+}
+
+std::optional<RootCause> lock_behind_gpu(const Facts& facts, size_t waiter) {
+  const ThreadFacts& trainer = facts.threads[waiter];
+  const auto is_called_by_gpu = [&](const ThreadFacts& thread) {
+    const auto users = std::ranges::find_if(thread.thread->stack, is_of_user);
+    return std::any_of(users, thread.thread->stack.end(), [](const StackFrame& frame) {
+      return !frame.python && base_name(frame.file).starts_with("libcuda.so");
+    });
+  };
+  const auto called = std::ranges::find_if(facts.threads, [&](const ThreadFacts& thread) {
+    const auto& futex = thread.thread->futex;
+    return thread.process == trainer.process && futex && futex->owner_tid == trainer.thread->tid &&
+           is_called_by_gpu(thread);
+  });
+  if (called == facts.threads.end()) return std::nullopt;
+  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kCertain, trainer);
+  finding.message = name_of(facts, trainer) + " waits for the GPU" + place_of(trainer) +
+                    ", which runs a function of the program in " + name_of(facts, *called) +
+                    ", and that waits for " + called->need.words + place_of(*called);
+  finding.remedies.push_back(
+      {.title = "Release the lock before you wait for the GPU, or take none in a function that the "
+                "GPU's stream calls (cudaLaunchHostFunc)",
+       .verify = "dlprobe deadlock --pid " + own(trainer.process->key.pid)});
+  return RootCause{std::move(finding), waiter};
 }
 
 BootNs long_work(const ThreadFacts& worker) {

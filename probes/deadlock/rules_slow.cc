@@ -167,7 +167,8 @@ bool waits_for_gpu_all_along(const ThreadFacts& thread) {
 bool have_not_run(const Facts& facts, const std::vector<size_t>& workers) {
   return std::ranges::all_of(workers, [&](size_t each) {
     const ThreadFacts& worker = facts.threads[each];
-    return worker.still && worker.since <= worker.looks.back().at;
+    return (worker.still && worker.since <= worker.looks.back().at) ||
+           (worker.polls_again && !goes_on(facts, worker));
   });
 }
 
@@ -191,6 +192,8 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   const bool is_on_gpu = waits_for_gpu_all_along(trainer) && have_not_run(facts, rank.workers);
   const bool all_done = std::ranges::all_of(
       rank.workers, [&](size_t each) { return has_done_its_work(facts, facts.threads[each]); });
+  if (is_on_gpu)
+    if (auto circle = lock_behind_gpu(facts, rank.trainer)) return circle;
   if (rank.workers.empty() || !all_done || !(trainer.still || is_on_gpu)) return std::nullopt;
   const size_t workers = rank.workers.size();
   const std::vector<size_t> way = way_within(facts, rank.trainer);

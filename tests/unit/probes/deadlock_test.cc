@@ -1834,6 +1834,24 @@ TEST(Deadlock, AWorkerThatAsksATerminalIsTold) {
   EXPECT_THAT(finding->remedies.front().commands.front().plain(), "DataLoader(..., num_workers=0)");
 }
 
+TEST(Deadlock, AFunctionThatTheGpuCallsWantsTheLockOfWhoWaitsForTheGpu) {
+  HangScene scene;
+  scene.add_thread(kTrainer, 150);
+  scene.run(scene.main(kTrainer));
+  scene.stack(scene.main(kTrainer), {native("cuStreamSynchronize", "/lib64/libcuda.so.1"),
+                                     native("cudaStreamSynchronize", "/usr/lib/libcudart.so.12"),
+                                     python("take", "/srv/pool.py", 45)});
+  ThreadSnapshot& called = scene.thread(kTrainer, 150);
+  scene.wait_in_futex(called, mutex_of(kTrainer));
+  scene.stack(called, {python("give", "/srv/pool.py", 63), native("", "/lib64/libcuda.so.1")});
+  const auto finding = find(scene.examine(12), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("(give, /srv/pool.py:63)"));
+  scene.stack(called, {python("give", "/srv/pool.py", 63)});
+  EXPECT_FALSE(find(scene.examine(12), FindingCode::kLockCycle)) << "the GPU waits for nobody";
+}
+
 TEST(Deadlock, ATrainerWhoseKernelDoesNotEnd) {
   HangScene scene;
   ThreadSnapshot& trainer = scene.main(kTrainer);
