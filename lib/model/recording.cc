@@ -21,6 +21,8 @@ constexpr size_t kMostGaps = 1'000;
 constexpr size_t kMostOfDeaths = 5'000;
 constexpr size_t kMostFdLooks = 1'000;
 constexpr size_t kMostSnapshots = 16;
+constexpr size_t kMostOldSnapshots = 8;  ///< before those, one in 5 s
+constexpr BootNs kBetweenOldSnapshots = 5 * kSecond;
 
 uint64_t shm_weight(const Sample& sample) {
   uint64_t used = 0;
@@ -283,8 +285,15 @@ struct Filer {
   void operator()(SpeedMeasurement&& speed) const { run.speed = std::move(speed); }
   void operator()(RunEnd&& end) const { run.end = std::move(end); }
   void operator()(TreeSnapshot&& snapshot) const {
-    if (run.snapshots.size() == kMostSnapshots) run.snapshots.erase(run.snapshots.begin());
     insert_by_time(run.snapshots, std::move(snapshot));
+    if (run.snapshots.size() <= kMostSnapshots) return;
+    // The oldest of the newest becomes the newest of the old ones.
+    const auto last = run.snapshots.end() - kMostSnapshots - 1;
+    if (last != run.snapshots.begin() && last->at - (last - 1)->at < kBetweenOldSnapshots) {
+      run.snapshots.erase(last);
+    } else if (run.snapshots.size() > kMostSnapshots + kMostOldSnapshots) {
+      run.snapshots.erase(run.snapshots.begin());
+    }
   }
   void operator()(SharedFileLook&& look) const {
     if (run.file_looks.size() == kMostSnapshots)

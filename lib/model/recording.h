@@ -324,7 +324,7 @@ struct Run {
   std::vector<Event> events;
   std::vector<Gap> gaps;
   std::vector<FdLook> fd_looks;            ///< in time order, thinned beyond a limit
-  std::vector<TreeSnapshot> snapshots;     ///< in time order; the last 16
+  std::vector<TreeSnapshot> snapshots;     ///< in time order; the last 16, and 8 older ones
   std::vector<SharedFileLook> file_looks;  ///< in time order; 16 of them
   std::vector<SignalSent> signals;         ///< in time order
   std::vector<KernelLogLine> kernel_log;   ///< in time order

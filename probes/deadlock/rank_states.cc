@@ -224,6 +224,9 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
   const bool moves = state.meeting && !state.meeting->stands;
   if (!moves)
     state.lasts = facts.last->at - (state.sleeps() ? thread.since : thread.looks.back().at);
+  // It waited on until its group was given up.
+  if (const auto group = ended_group(*facts.run); group && state.meeting && !moves)
+    state.lasts += std::max<BootNs>(0, group->at - facts.last->at);
   state.is_overdue = is_worth_a_warning(facts, thread);
   state.cause = cause_of(facts, rank, known);
   if (!state.cause) state.cause = exception_of(facts, state, thread);

@@ -192,6 +192,19 @@ TEST(RecordingBuilder, BatchesAndGapsAreBoundedAndGapsCountOnce) {
   EXPECT_NE(run.gaps.at(0), run.gaps.at(1));
 }
 
+TEST(RecordingBuilder, OfSnapshotsTheNewestStayAndSomeFromBefore) {
+  RecordingBuilder builder = builder_with_run();
+  for (int second = 0; second < 100; ++second)
+    builder.add(TreeSnapshot{.at = second * kSecond});
+  const Recording recording = std::move(builder).take();
+  const std::vector<TreeSnapshot>& kept = recording.runs.front().snapshots;
+  ASSERT_EQ(kept.size(), 24U);
+  EXPECT_EQ(kept[23].at, 99 * kSecond);
+  EXPECT_EQ(kept[8].at, 84 * kSecond) << "the last 16";
+  EXPECT_EQ(kept[7].at, 80 * kSecond);
+  EXPECT_EQ(kept[6].at, 75 * kSecond);
+}
+
 TEST(RecordingBuilder, RecordsBeforeTheFirstRunAreDropped) {
   RecordingBuilder builder{RecordingHeader{}};
   builder.add(use_at(1, 1));
