@@ -23,14 +23,16 @@ std::optional<Finding> what_failed(const Facts& facts, const std::optional<Short
   return lost ? batch_lost(facts, *observed, *stall) : exhausted(facts, *observed);
 }
 
-// Files of the job's own that stay: of dead workers, or more and more of them. The latter may be
-// why there was no room, unless somebody is to blame for that.
+// Files of the job's own that stay: of dead workers, of its own end, or more and more of them. The
+// last may be why there was no room, unless somebody is to blame for that.
 std::optional<Finding> find_leak(const Facts& facts, const Blame* blame,
                                  const std::optional<Shortage>& observed,
                                  std::optional<Finding>& failure) {
   Finding* failed = failure ? &*failure : nullptr;
   const auto leaked = leak(facts, blame, observed ? &*observed : nullptr, failed);
-  return leaked || blame != nullptr ? leaked : growing_files(facts, failed);
+  if (leaked || blame != nullptr) return leaked;
+  auto left = failed == nullptr ? left_at_end(facts) : std::nullopt;
+  return left ? left : growing_files(facts, failed);
 }
 
 Verdict examine_run(const RunCase& one) {
@@ -60,8 +62,9 @@ Verdict examine_run(const RunCase& one) {
 
   const Finding* failed = failure ? &*failure : nullptr;
   add(verdict.findings, held_by_another_job(facts, cause));
-  add(verdict.findings, stale_files(facts, cause, failed));
-  add(verdict.findings, find_leak(facts, cause, observed, failure));
+  std::optional<Finding> leaked = find_leak(facts, cause, observed, failure);
+  add(verdict.findings, stale_files(facts, cause, failed, leaked ? &*leaked : nullptr));
+  add(verdict.findings, std::move(leaked));
   add(verdict.findings, std::move(forecast));
   add(verdict.findings, std::move(failure));
   add(verdict.findings, inodes_exhausted(facts));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "lib/model/finding.h"
@@ -59,12 +60,18 @@ std::optional<LoaderStall> find_stall(const Facts& facts);
 // Each gives what it finds in one run; nothing where the rule does not apply.
 std::optional<Finding> too_small(const Facts& facts, const Shortage* foretold);  // DLP0101
 Finding exhausted(const Facts& facts, const Shortage& shortage);                 // DLP0102
-/// DLP0103. A consequence of `failure` where the subject's own processes left all of it.
-std::optional<Finding> stale_files(const Facts& facts, const Blame* blame, const Finding* failure);
+/// DLP0103. A consequence of `failure` where the subject's own processes left all of it. What a
+/// `leak` of blocks at the job's end tells of is left out.
+std::optional<Finding> stale_files(const Facts& facts, const Blame* blame, const Finding* failure,
+                                   const Finding* leak);
 /// DLP0104. A consequence of `failure`, which tells of `observed`, where none of it was there
 /// before.
 std::optional<Finding> leak(const Facts& facts, const Blame* blame, const Shortage* observed,
                             const Finding* failure);
+/// How the finding of left_at_end is told from the others.
+inline constexpr std::string_view kLeftAtEnd = "left-at-end";
+/// DLP0104 behind: blocks of Python's shared memory that the job made and did not remove.
+std::optional<Finding> left_at_end(const Facts& facts);
 /// DLP0104 ahead: files of the job that have a name and become more and more.
 /// Where they hold half of the mount and more, `failure` is their consequence; it may be null.
 std::optional<Finding> growing_files(const Facts& facts, Finding* failure);

@@ -122,13 +122,16 @@ bool all_known_dead(const Share& share) {
 }
 
 // Blocks of multiprocessing.shared_memory keep an open file for as long as anybody uses them. What
-// was written in the time of a job that lives may be on its way from one process of it to another.
-void add_unheld_blocks(const Facts& facts, BootNs at, Share& stale, const Share& unheld) {
+// was written in the time of a job that lives may be on its way from one process of it to another;
+// after its end it may be told already.
+void add_unheld_blocks(const Facts& facts, BootNs at, bool is_told, Share& stale,
+                       const Share& unheld) {
   const bool lives = facts.trainer != nullptr && !is_known_dead(*facts.run, facts.trainer->key, at);
-  const BootNs born = lives ? birth_of(facts.header->host, facts.trainer->key) : at;
+  const bool older_only = lives || is_told;
+  const BootNs born = older_only ? birth_of(facts.header->host, facts.trainer->key) : at;
   for (const ShmSegment* segment : unheld.segments) {
     if (segment->kind != SegmentKind::kPythonShared) continue;
-    if (lives && age_by_change(facts, *segment, at) < at - born) continue;
+    if (older_only && age_by_change(facts, *segment, at) < at - born) continue;
     stale.bytes += segment->taken_bytes();
     stale.segments.push_back(segment);
   }
@@ -254,13 +257,15 @@ void add_leak_remedies(Finding& finding) {
 
 }  // namespace
 
-std::optional<Finding> stale_files(const Facts& facts, const Blame* blame, const Finding* failure) {
+std::optional<Finding> stale_files(const Facts& facts, const Blame* blame, const Finding* failure,
+                                   const Finding* leak) {
   const bool blamed = blame != nullptr && blame->code == FindingCode::kShmStaleFiles;
   const ShmLedger* ledger = judged_ledger(facts, blamed ? blame : nullptr);
   if (ledger == nullptr) return std::nullopt;
   const Split split = split_ledger(facts, *ledger);
   Share candidates = split.stale;
-  if (!ledger->hides_pids) add_unheld_blocks(facts, ledger->at, candidates, split.unheld);
+  const bool is_told = leak != nullptr && leak->discriminator == kLeftAtEnd;
+  if (!ledger->hides_pids) add_unheld_blocks(facts, ledger->at, is_told, candidates, split.unheld);
   const Share stale = lasting(facts, candidates, ledger->at);
   if (stale.bytes < kMiB) return std::nullopt;
   const bool proven = all_known_dead(stale) && ledger->processes_unreadable == 0;

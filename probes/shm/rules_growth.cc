@@ -1,7 +1,10 @@
-// DLP0104 shm-leak ahead: named files that become more and more.
+// DLP0104 shm-leak: named files that become more and more, or that a job left at its end.
+
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <map>
 #include <ranges>
 #include <set>
@@ -11,6 +14,7 @@
 #include "lib/base/units.h"
 #include "probes/facts/count_growth.h"
 #include "probes/facts/facts.h"
+#include "probes/shm/remedies.h"
 #include "probes/shm/rules.h"
 
 namespace dlprobe::probes::shm {
@@ -55,6 +59,10 @@ class Owners {
         changes_[family_of(segment)][segment.inode] = segment.modified_ns;
         if (!segment.holders.empty() && !is_held_by_job(facts, segment))
           held_by_others_.insert(family_of(segment));
+        if (std::ranges::any_of(segment.holders, [&](const SegmentHolder& holder) {
+              return !holder.in_tree && facts.run->find_process(holder.key) == nullptr;
+            }))
+          had_by_others_.insert(segment.inode);
       }
     }
   }
@@ -63,7 +71,7 @@ class Owners {
     if (!segment.linked) return false;
     const auto known = is_of_job_.find(segment.inode);
     if (known != is_of_job_.end()) return known->second;
-    return segment.modified_ns >= job_began_ && !made_by_others_.contains(family_of(segment));
+    return is_of_its_time(segment) && !made_by_others_.contains(family_of(segment));
   }
 
   // Of one that `is_of_job`.
@@ -82,6 +90,14 @@ class Owners {
     });
     return begin_soon && !came_before_job(family);
   }
+
+  // Written since the job began, and nobody but its processes was seen to have it.
+  bool is_of_job_alone(const ShmSegment& segment) const {
+    const auto known = is_of_job_.find(segment.inode);
+    return known != is_of_job_.end() && known->second && is_of_its_time(segment) &&
+           !had_by_others_.contains(segment.inode);
+  }
+  bool is_of_its_time(const ShmSegment& segment) const { return segment.modified_ns >= job_began_; }
 
   // No other program of Python's has shared memory.
   bool is_alone() const {
@@ -127,6 +143,7 @@ class Owners {
   std::set<Family> made_by_job_;
   std::set<Family> made_by_others_;
   std::set<Family> held_by_others_;
+  std::set<uint64_t> had_by_others_;  // by inode
 };
 
 // A ledger lists 2000 files at the most. The others are taken to be like those.
@@ -247,7 +264,76 @@ Remedy remedy_for_growing_files(bool are_semaphores) {
           .verify = "ls /dev/shm | wc -l"};
 }
 
+// Whether the job came to its end by itself, and none of its processes is there to remove anything.
+bool is_all_over(const Facts& facts, BootNs at) {
+  const Run& run = *facts.run;
+  if (!has_subject_ended(run) || was_ended_by_dlprobe(run) || facts.trainer == nullptr)
+    return false;
+  const ProcessExit* end = run.find_exit(facts.trainer->key);
+  const bool is_killed = end != nullptr && end->wait_status && WIFSIGNALED(*end->wait_status);
+  return !is_killed && std::ranges::all_of(run.processes, [&](const ProcessInfo& process) {
+    return is_known_dead(run, process.key, at);
+  });
+}
+
+// Blocks that the job alone was seen to have, and others of the same time that nobody has.
+struct LeftBlocks {
+  std::vector<const ShmSegment*> of_job;
+  uint64_t bytes = 0;
+  uint64_t like_them = 0;
+};
+
+// Their names are drawn at random: who comes later cannot know them. A file with a name of the
+// user's may be left on purpose.
+LeftBlocks left_blocks(const Facts& facts, const Owners& owners) {
+  const ShmLedger& first = *facts.ledgers.front();
+  LeftBlocks left;
+  for (const ShmSegment& segment : facts.ledgers.back()->segments) {
+    const bool is_left = segment.kind == SegmentKind::kPythonShared && segment.linked &&
+                         segment.holders.empty() && owners.is_of_its_time(segment);
+    if (!is_left || std::ranges::count(first.segments, segment.inode, &ShmSegment::inode) > 0)
+      continue;
+    if (!owners.is_of_job_alone(segment)) {
+      ++left.like_them;
+      continue;
+    }
+    left.of_job.push_back(&segment);
+    left.bytes += segment.taken_bytes();
+  }
+  return left;
+}
+
 }  // namespace
+
+std::optional<Finding> left_at_end(const Facts& facts) {
+  if (facts.ledgers.empty() || !is_all_over(facts, facts.ledgers.back()->at)) return std::nullopt;
+  const ShmLedger& last = *facts.ledgers.back();
+  const Owners owners(facts);
+  const LeftBlocks left = left_blocks(facts, owners);
+  if (left.bytes < kMiB || !last.whole_machine || last.hides_pids) return std::nullopt;
+  Finding finding = new_finding(FindingCode::kShmLeak, Confidence::kLikely);
+  finding.severity = Severity::kWarning;
+  finding.discriminator = kLeftAtEnd;
+  finding.processes = {facts.trainer->key};
+  finding.message = "the job ended and left ";
+  const OwnWords of_job =
+      counted(left.of_job.size(), "block") + " with " + format_bytes(left.bytes);
+  finding.message += (left.like_them == 0 ? of_job : "blocks") + " in " + facts.where() +
+                     ", which nothing removes";
+  if (left.like_them > 0) {
+    finding.message += ": its processes had " + of_job + ", and " + own(left.like_them) +
+                       " more that nobody has came while it ran";
+  }
+  finding.first_seen = finding.last_seen = last.at;
+  finding.prove(count_fact("leaked_files", left.of_job.size(), kNamedSource, last.at));
+  finding.prove(bytes_fact("leaked_bytes", left.bytes, kNamedSource, last.at));
+  finding.prove(count_fact("holders", 0, kNamedSource, last.at));
+  finding.rule_out("another job", "its processes, and no others, were seen to have these blocks");
+  finding.rule_out("a resource tracker that still works", "no process of the job is left");
+  finding.remedies.push_back(remedy_for_growing_files(false));
+  std::ranges::move(remedies_remove(facts, left.of_job), std::back_inserter(finding.remedies));
+  return finding;
+}
 
 std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
   if (facts.use.empty() || facts.ledgers.empty()) return std::nullopt;

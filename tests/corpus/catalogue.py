@@ -44,6 +44,8 @@ def failures():
                evidence={"shm_size": equals(64 * MIB), "stalled_for": between(6, 15)})
     yield Case("leak-of-killed-workers", "killed_workers.py --live-s 7", first="DLP0104", severity="error",
                confidence="certain", evidence={"leaked_bytes": between(8 * MIB, 32 * MIB)})
+    yield Case("leak-left-at-end", "left_blocks.py", mount_options="size=512m", first="DLP0104", severity="warning", verdicts=("warn",),
+               evidence={"leaked_files": between(16, 32), "leaked_bytes": between(16 * MIB, 32 * MIB)}, probe="run", needs="python")
     yield Case("leak-of-abandoned-iterators", "abandoned.py --rounds 16", mount_options="size=512m",
                first="DLP0104", severity="error", confidence="certain",
                evidence={"leaked_bytes": between(40 * MIB, 256 * MIB)})
@@ -80,6 +82,9 @@ def twins():
     yield healthy("healthy-workers-end", "killed_workers.py --healthy --live-s 4", silent=True)
     yield healthy("healthy-iterators-used-up", "abandoned.py --healthy --rounds 4", silent=True)
     yield healthy("healthy-spawn-job-ends", "killed_spawn_job.py --healthy", silent=True)
+    for how in ("healthy", "tracked"):
+        yield Case(f"no-blocks-left-{how}", f"left_blocks.py --{how}", mount_options="size=512m", quiet=True, verdicts=("pass",),
+                   beside=["left_blocks.py"], probe="run", needs="python")
     yield healthy("healthy-rise-and-fall", "healthy.py --job rise_and_fall")
     for job in ("long_step", "busy_trainer", "persistent_idle", "slow_sample"):
         yield healthy(f"healthy-{job.replace('_', '-')}", f"healthy.py --job {job}", silent=True)

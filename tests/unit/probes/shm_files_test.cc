@@ -500,5 +500,64 @@ TEST(ShmGrowingFiles, AreFoundWhereTheFilesOfOthersComeAndGo) {
   EXPECT_TRUE(find(scene.examine(), FindingCode::kShmLeak));
 }
 
+// Two blocks that the job has at the first of two looks; then it ends.
+Scene blocks_left_at_end(const std::vector<ShmSegment>& before = {}) {
+  Scene scene;
+  scene.ledger(0, before);
+  std::vector<ShmSegment> blocks;
+  for (uint64_t number = 0; number < 2; ++number) {
+    ShmSegment block = unheld_block(number + 2);
+    block.modified_ns =
+        scene.recording.header.realtime_ns - scene.recording.header.boottime_ns + Scene::at(0.5);
+    blocks.push_back(block);
+  }
+  std::vector<ShmSegment> held = blocks;
+  for (ShmSegment& block : held)
+    block.holders.push_back({.key = key_of(101), .in_tree = true, .fds = 1, .maps = 1});
+  scene.sample(1, 2 * kMiB);
+  scene.ledger(1, held);
+  for (const int pid : {101, 102, 100})
+    scene.exit_with(pid, 2, 0);
+  scene.sample(2.5, 2 * kMiB);
+  scene.ledger(2.5, blocks);
+  scene.run().end = RunEnd{.at = Scene::at(2.5), .reason = RunEndReason::kSubjectEnded};
+  return scene;
+}
+
+TEST(ShmLeftAtEnd, BlocksThatTheJobHadStay) {
+  const Verdict verdict = blocks_left_at_end().examine();
+  const auto leak = find(verdict, FindingCode::kShmLeak);
+  ASSERT_TRUE(leak);
+  EXPECT_EQ(leak->message.plain(),
+            "the job ended and left 2 blocks with 2.0 MiB in /dev/shm, which nothing removes");
+  EXPECT_EQ(leak->severity, Severity::kWarning);
+  EXPECT_FALSE(find(verdict, FindingCode::kShmStaleFiles)) << "told once";
+}
+
+TEST(ShmLeftAtEnd, AreNotThoseThatWereThereBefore) {
+  const Scene scene = blocks_left_at_end({unheld_block(2), unheld_block(3)});
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
+TEST(ShmLeftAtEnd, AreNotThoseThatAnotherJobHadToo) {
+  Scene scene = blocks_left_at_end();
+  for (ShmSegment& block : scene.run().ledgers[1].segments)
+    block.holders.push_back({.key = key_of(900), .in_tree = false, .fds = 1, .maps = 1});
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
+TEST(ShmLeftAtEnd, MayStillBeRemovedByATracker) {
+  Scene scene = blocks_left_at_end();
+  scene.process(200, Role::kResourceTracker);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
+TEST(ShmLeftAtEnd, BlocksOfAKilledJobAreNoLeak) {
+  Scene scene = blocks_left_at_end();
+  for (ProcessExit& end : scene.run().exits)
+    end.wait_status = SIGKILL;
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
 }  // namespace
 }  // namespace dlprobe
