@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <map>
 #include <ranges>
+#include <set>
+#include <utility>
 
 #include "lib/base/units.h"
 #include "probes/exits/rules.h"
@@ -154,6 +157,7 @@ struct GrowingTasks {
   std::optional<ProcessKey> process;  ///< none: the processes of the job
   Growth growth;
   bool are_workers = false;  ///< of loaders of that process; else its threads
+  bool are_zombies = false;  ///< its children that have ended
 };
 
 // That of a process, if it is a faster one.
@@ -161,25 +165,67 @@ void take_faster(const GrowingTasks& one, std::optional<GrowingTasks>& fastest) 
   if (!fastest || one.growth.per_second > fastest->growth.per_second) fastest = one;
 }
 
-std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, const Run& run) {
+using SeriesOfProcesses = std::map<ProcessKey, std::vector<SeriesPoint>>;
+
+// Some live for less time than a growth needs to be told from what fills. Of those that were seen
+// from their birth to their end all is known.
+bool is_whole_life(const HostFacts& host, const Run& run, const ProcessKey& key, BootNs first_at) {
+  return first_at < birth_of(host, key) + kSecond &&
+         (has_subject_ended(run) || is_known_dead(run, key, run.samples.back().at));
+}
+
+std::optional<GrowingTasks> fastest_growth(const HostFacts& host, const Run& run,
+                                           const LeastRise& least, SeriesOfProcesses all) {
   constexpr BootNs kTeardown = 10 * kSecond;
-  std::map<ProcessKey, std::vector<SeriesPoint>> threads;
-  for (const Sample& sample : run.samples) {
-    for (const ProcessSample& each : sample.processes) {
-      threads[each.key].push_back({.at = sample.at, .value = static_cast<double>(each.threads)});
-    }
-  }
   std::optional<GrowingTasks> fastest;
   const BootNs last_at = run.samples.back().at;
-  for (auto& [key, series] : threads) {
+  for (auto& [key, series] : all) {
     // One that has ended before the others holds none any more. Workers end before their trainer.
     const BootNs before = has_subject_ended(run) ? kTeardown : kSecond;
     if (series.back().at + before < last_at) continue;
     leave_out_end(run, series);
-    const auto growth = find_count_growth(series, kRiseOfThreads, birth_of(host, key));
+    auto growth = find_count_growth(series, least, birth_of(host, key));
+    if (!growth && is_whole_life(host, run, key, series.front().at))
+      growth = find_growth_of_life(series, least.of_life);
     if (growth) take_faster({.process = key, .growth = *growth}, fastest);
   }
   return fastest;
+}
+
+std::optional<GrowingTasks> growth_of_threads(const HostFacts& host, const Run& run) {
+  SeriesOfProcesses threads;
+  for (const Sample& sample : run.samples) {
+    for (const ProcessSample& each : sample.processes)
+      threads[each.key].push_back({.at = sample.at, .value = static_cast<double>(each.threads)});
+  }
+  return fastest_growth(host, run, kRiseOfThreads, std::move(threads));
+}
+
+bool is_zombie(const ProcessSample& process) {
+  return process.state == 'Z' && process.threads <= 1;
+}
+
+// Children that have ended, of each that has such, and lives.
+std::optional<GrowingTasks> growth_of_zombies(const HostFacts& host, const Run& run) {
+  SeriesOfProcesses zombies;
+  std::set<ProcessKey> parents;
+  for (const Sample& sample : run.samples) {
+    std::map<int32_t, uint64_t> children;
+    for (const ProcessSample& each : sample.processes)
+      if (is_zombie(each)) ++children[each.ppid];
+    for (const ProcessSample& each : sample.processes) {
+      if (is_zombie(each)) continue;
+      const uint64_t count = children[each.key.pid];
+      if (count > 0) parents.insert(each.key);
+      zombies[each.key].push_back({.at = sample.at, .value = static_cast<double>(count)});
+    }
+  }
+  std::erase_if(zombies, [&](const auto& series) { return !parents.contains(series.first); });
+  auto growth = fastest_growth(host, run, kRiseOfProcesses, std::move(zombies));
+  if (!growth) return std::nullopt;
+  growth->are_zombies = true;
+  growth->growth.is_long_watched = true;  // they are of no use: nothing that fills
+  return growth;
 }
 
 // Living workers of torch's loaders, and threads, of one trainer.
@@ -237,8 +283,10 @@ std::optional<GrowingTasks> growth_of_workers(const HostFacts& host, const Run& 
 std::optional<GrowingTasks> growth_of_processes(const Run& run) {
   std::vector<SeriesPoint> processes;
   processes.reserve(run.samples.size());
-  for (const Sample& sample : run.samples)
-    processes.push_back({.at = sample.at, .value = static_cast<double>(sample.processes.size())});
+  for (const Sample& sample : run.samples) {
+    const auto living = std::ranges::count_if(sample.processes, std::not_fn(is_zombie));
+    processes.push_back({.at = sample.at, .value = static_cast<double>(living)});
+  }
   leave_out_end(run, processes);
   const auto growth = find_count_growth(processes, kRiseOfProcesses);
   if (!growth) return std::nullopt;
@@ -271,6 +319,10 @@ OwnWords message_of_growth(const Run& run, const GrowingTasks& tasks, uint64_t c
     return describe(run, *tasks.process) +
            " keeps iterators of its loaders, and so their workers: " + counted(count, "worker");
   }
+  if (tasks.are_zombies) {
+    return describe(run, *tasks.process) + " does not wait for its children: " + own(count) +
+           " have ended and stay as zombies";
+  }
   if (tasks.process) {
     return describe(run, *tasks.process) + " starts threads that never end: " + own(count) +
            " threads";
@@ -286,6 +338,12 @@ Remedy remedy_of_growth(const GrowingTasks& tasks) {
             .commands = {"for batch in loader: ...  # no list or attribute that keeps iter(loader)",
                          "loader = DataLoader(..., persistent_workers=True)  # once, before the "
                          "first epoch"},
+            .verify = "ps --ppid PID"};
+  }
+  if (tasks.are_zombies) {
+    return {.title = "Wait for each child: until then it counts against the limits of processes",
+            .commands = {"subprocess.run(command)  # or process.wait() of a Popen",
+                         "process.join()  # of multiprocessing", "os.waitpid(pid, 0)"},
             .verify = "ps --ppid PID"};
   }
   if (tasks.process) {
@@ -357,12 +415,13 @@ std::optional<Finding> growing_tasks(const ExitFacts& facts) {
   if (run.samples.empty()) return std::nullopt;
   // With each process a pool or a loader starts threads of its own.
   auto tasks = growth_of_workers(facts.header->host, run);
+  if (!tasks) tasks = growth_of_zombies(facts.header->host, run);
   if (!tasks) tasks = growth_of_processes(run);
-  if (!tasks) tasks = fastest_growth_of_threads(facts.header->host, run);
+  if (!tasks) tasks = growth_of_threads(facts.header->host, run);
   if (!tasks) return std::nullopt;
   Finding finding = new_finding(FindingCode::kProcessLimitReached, Confidence::kLikely);
   const auto count = static_cast<uint64_t>(tasks->growth.value);
-  const bool are_threads = tasks->process && !tasks->are_workers;
+  const bool are_threads = tasks->process && !tasks->are_workers && !tasks->are_zombies;
   finding.discriminator = are_threads ? "growing-threads" : "growing-processes";
   finding.message = message_of_growth(run, *tasks, count);
   const ProcessInfo* trainer = first_of_role(run, Role::kTrainer);

@@ -345,6 +345,33 @@ std::optional<Growth> find_growth_since(BootNs birth, std::span<const SeriesPoin
                 .p = kMostChance};
 }
 
+std::optional<Growth> find_growth_of_life(std::span<const SeriesPoint> series, double least) {
+  constexpr BootNs kShortest = 4 * kSecond;
+  constexpr size_t kParts = 5;
+  constexpr double kLeastOfPart = 0.1;
+  constexpr double kMostFall = 0.1;
+  const auto blocks = blocks_of(series, kSecond / 4);
+  if (blocks.size() <= 2 * kParts || blocks.back().at - blocks.front().at < kShortest)
+    return std::nullopt;
+  const double rise = blocks.back().least - blocks.front().least;
+  if (rise < least || deepest_fall(blocks) > kMostFall * rise) return std::nullopt;
+  for (size_t part = 0; part < kParts; ++part) {
+    const double step = blocks[(part + 1) * (blocks.size() - 1) / kParts].least -
+                        blocks[part * (blocks.size() - 1) / kParts].least;
+    if (step < kLeastOfPart * rise) return std::nullopt;
+  }
+  const BootNs from = blocks.front().at;
+  const BootNs to = series.back().at;
+  const double per_second = rise / (static_cast<double>(blocks.back().at - from) / kSecond);
+  return Growth{.from = from,
+                .to = to,
+                .per_second = per_second,
+                .least_per_second = kLeastOfPart * static_cast<double>(kParts) * per_second,
+                .value = series.back().value,
+                .is_brief = true,
+                .p = kMostChance};
+}
+
 std::optional<double> slowest_growth_found(BootNs watched) {
   std::vector<Tier> tiers(kTiers.begin(), kTiers.end());
   tiers.insert(tiers.end(), kBriefTiers.begin(), kBriefTiers.end());

@@ -63,12 +63,14 @@ struct LeastRise {
   double at_once = 0;  ///< along a line for the last 8 s, or steadily for minutes
   double in_16_s = 0;  ///< along a line for the last 16 to 24 s
   double by_age = 0;   ///< in a short look, at the rate that made what there is since its birth
+  double of_life = 0;  ///< from the birth to the end of a process
 };
 inline constexpr LeastRise kRiseOfDescriptors = {.at_once = 64, .in_16_s = 32, .by_age = 16};
 inline constexpr LeastRise kRiseOfMappings = {.at_once = 500, .in_16_s = 500};
-inline constexpr LeastRise kRiseOfThreads = {.at_once = 32, .in_16_s = 32, .by_age = 10};
+inline constexpr LeastRise kRiseOfThreads = {
+    .at_once = 32, .in_16_s = 32, .by_age = 10, .of_life = 64};
 inline constexpr LeastRise kRiseOfWorkers = {.at_once = 16, .in_16_s = 16, .by_age = 12};
-inline constexpr LeastRise kRiseOfProcesses = {.at_once = 64, .in_16_s = 64};
+inline constexpr LeastRise kRiseOfProcesses = {.at_once = 64, .in_16_s = 64, .of_life = 64};
 inline constexpr LeastRise kRiseOfNamedFiles = {.at_once = 32, .in_16_s = 32};
 
 /// A count that rises along a line, or steadily for the last minutes; else, of what began at
@@ -80,6 +82,10 @@ std::optional<Growth> find_count_growth(std::span<const SeriesPoint> series, con
 /// grows, by `least` or more, at the rate that makes as much as it has by now, which is twice that.
 std::optional<Growth> find_growth_since(BootNs birth, std::span<const SeriesPoint> series,
                                         double least);
+
+/// What became more all the time from the birth of a process to its end, 4 s or longer, and by
+/// `least` or more. What fills in a part of that time is none.
+std::optional<Growth> find_growth_of_life(std::span<const SeriesPoint> series, double least);
 
 /// The slowest growth in bytes a second that `find_byte_growth` finds in a watch of that
 /// length; nothing: too short for any.

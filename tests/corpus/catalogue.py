@@ -695,7 +695,7 @@ def growing():
     """What becomes more along a line is told in a quarter of a minute; what fills and stops is not."""
     watch = {"probe": "run", "needs": "python", "pace": "slow", "leaves_job": True, "dlprobe_options": ["--for", "16s"]}
     per_second = [("descriptors", "DLP0204", 44), ("mappings", "DLP0206", 200), ("threads", "DLP0603", 5),
-                  ("segments", "DLP0104", 5), ("semaphores", "DLP0104", 10)]
+                  ("segments", "DLP0104", 5), ("semaphores", "DLP0104", 10), ("zombies", "DLP0603", 20)]
     kinds = [(kind, first, {"growth_per_second": between(0.9 * rate, 1.1 * rate)}) for kind, first, rate in per_second]
     kinds.append(("memory", "DLP0505", {"growth": between(7 * MIB, 9 * MIB)}))
     for kind, first, rate in kinds:
@@ -706,6 +706,10 @@ def growing():
     yield Case("growth-memory-to-its-end", "growth.py memory --seconds 20", first="DLP0505", severity="warning",
                confidence="possible", verdicts=("warn",), **to_its_end)
     yield Case("growth-memory-joined", "growth.py memory --seconds 20 --joins", quiet=True, verdicts=("pass",), **to_its_end)
+    for name, how, twin in (("threads", "threads --rate 20", "threads --rate 20 --healthy --fills-s 3"), ("zombies", "zombies", "reaped")):
+        yield Case(f"growth-{name}-of-a-short-life", f"growth.py {how} --seconds 7", first="DLP0603", severity="warning",
+                   confidence="possible", verdicts=("warn",), **to_its_end)
+        yield Case(f"growth-no-{name}-of-a-short-life", f"growth.py {twin} --seconds 7", quiet=True, verdicts=("pass",), **to_its_end)
     beside = {"beside": ["growth.py let_go_segments --seconds 60"], **watch}
     yield Case("growth-let-go-segments", "growth.py let_go_segments", first="DLP0104", severity="warning",
                evidence={"growth_per_second": between(4.5, 5.5)}, verdicts=("warn",), **beside)

@@ -4,6 +4,7 @@ import mmap
 import multiprocessing
 import os
 import socket
+import subprocess
 import threading
 import time
 from multiprocessing import shared_memory
@@ -41,10 +42,23 @@ def semaphores(_number):
     return SPAWN.Lock()  # keeps its name for as long as it lives
 
 
+def zombies(_number):
+    return subprocess.Popen(["true"])  # nobody waits for it
+
+
+def reaped(number):
+    CHILDREN.append(zombies(number))
+    if len(CHILDREN) == 40:
+        for child in CHILDREN:
+            child.wait()
+        CHILDREN.clear()
+
+
+CHILDREN = []
 KINDS = {function.__name__: function
-         for function in (descriptors, mappings, threads, memory, segments, let_go_segments, semaphores)}
+         for function in (descriptors, mappings, threads, memory, segments, let_go_segments, semaphores, zombies, reaped)}
 RATES = {"descriptors": 44, "mappings": 200, "threads": 5, "memory": 28, "segments": 5, "let_go_segments": 5,
-         "semaphores": 10}
+         "semaphores": 10, "zombies": 20, "reaped": 20}
 
 
 class Keeper:
@@ -79,7 +93,9 @@ def main():
     arguments.add_argument("--fills-s", type=float, default=8, help="what the healthy one takes until it has all")
     arguments.add_argument("--pool", action="store_true", help="in the workers of a pool")
     arguments.add_argument("--joins", action="store_true", help="at its end it makes a whole of what it kept: memory only")
+    arguments.add_argument("--rate", type=float, help="so many a second")
     options = arguments.parse_args()
+    RATES[options.kind] = options.rate or RATES[options.kind]
     end = time.monotonic() + options.seconds
     keeper = Keeper(options.kind, options.fills_s if options.healthy else float("inf"))
     print("ready", flush=True)

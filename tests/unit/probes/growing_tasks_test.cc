@@ -29,6 +29,22 @@ class GrowingTasks : public testing::Test {
     }
   }
 
+  /// The worker has so many children each second that end at once; it waits for them when there
+  /// are `batch`.
+  void zombies_of_worker(double to_s, int per_second, int batch) {
+    for (double at_s = 0; at_s <= to_s; at_s += 0.5) {
+      scene.sample(at_s, 0);
+      for (int child = 0; child < static_cast<int>(per_second * at_s) % batch; ++child) {
+        ProcessSample zombie;
+        zombie.key = key_of(1000 + child);
+        zombie.ppid = kGrowing;
+        zombie.state = 'Z';
+        zombie.threads = 1;
+        scene.run().samples.back().processes.push_back(std::move(zombie));
+      }
+    }
+  }
+
   std::optional<Finding> told() const {
     return find(probes::exits::kProbe.examine_run(
                     {.recording = scene.recording, .run = scene.recording.runs.front()}),
@@ -64,6 +80,37 @@ TEST_F(GrowingTasks, ThreadsOfAWorkerThatEndedLongBeforeAreGone) {
 TEST_F(GrowingTasks, APoolThatFillsIsFull) {
   threads_of_worker(30, 10, 8);
   ends(30.2, 33);
+  EXPECT_FALSE(told());
+}
+
+TEST_F(GrowingTasks, ThreadsFromTheBirthToTheEndOfAShortLife) {
+  threads_of_worker(6.5, 20);
+  ends(6.6, 7);
+  EXPECT_TRUE(told());
+}
+
+TEST_F(GrowingTasks, APoolThatFillsInAShortLifeIsFull) {
+  threads_of_worker(6.5, 20, 4);
+  ends(6.6, 7);
+  EXPECT_FALSE(told());
+}
+
+TEST_F(GrowingTasks, AShortLifeThatGoesOnMayFillAPool) {
+  threads_of_worker(6.5, 20);
+  EXPECT_FALSE(told());
+}
+
+TEST_F(GrowingTasks, ChildrenThatNobodyWaitsFor) {
+  zombies_of_worker(12, 10, 1000);
+  const auto finding = told();
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->processes, std::vector{key_of(kGrowing)});
+  EXPECT_THAT(finding->message.plain(),
+              testing::StartsWith("worker 101 does not wait for its children"));
+}
+
+TEST_F(GrowingTasks, ChildrenThatAreWaitedForInBatches) {
+  zombies_of_worker(12, 20, 40);
   EXPECT_FALSE(told());
 }
 
