@@ -93,11 +93,17 @@ std::optional<OwnWords> failure_of(int status) {
 }
 
 std::vector<FailedExit> failures_of(const Run& run) {
+  const std::vector<const StartEvent*> exceptions = fatal_exceptions(run);
   std::vector<FailedExit> failures;
   for (const ProcessExit& exit : run.exits) {
     if (!exit.wait_status || run.find_process(exit.key) == nullptr) continue;
-    if (auto how = failure_of(*exit.wait_status))
-      failures.push_back({.key = exit.key, .at = exit.at, .how = std::move(*how)});
+    auto how = failure_of(*exit.wait_status);
+    if (!how) continue;
+    const auto raised = std::ranges::find(exceptions, exit.key, &StartEvent::process);
+    failures.push_back({.key = exit.key,
+                        .at = exit.at,
+                        .raised_at = raised == exceptions.end() ? exit.at : (*raised)->at,
+                        .how = std::move(*how)});
   }
   return failures;
 }

@@ -45,7 +45,8 @@ struct Series {
 struct FailedExit {
   ProcessKey key;
   BootNs at = 0;
-  OwnWords how;  ///< "exit code 1"
+  BootNs raised_at = 0;  ///< of the exception that ended it, where one did: seconds may lie between
+  OwnWords how;          ///< "exit code 1"
 };
 
 /// What a run tells of descriptors.

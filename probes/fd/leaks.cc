@@ -13,6 +13,8 @@ namespace {
 
 // A failure so soon after a process was seen at its limit is its consequence.
 constexpr BootNs kSoon = 2 * kSecond;
+// It was at its limit before it was counted.
+constexpr BootNs kCountEvery = 200 * kMillisecond;
 constexpr BootNs kStandsStill = 3 * kSecond;
 constexpr uint64_t kIdleTicks = 3;
 constexpr BootNs kShortestClimb = 600 * kMillisecond;
@@ -56,9 +58,10 @@ Share largest_growth(const FdKinds& before, const FdKinds& after) {
 }
 
 const FailedExit* failure_while(const Facts& facts, const Series& series, BootNs from, BootNs to) {
+  const auto is_then = [&](BootNs at) { return at >= from - kCountEvery && at <= to + kSoon; };
   const FailedExit* of_others = nullptr;
   for (const FailedExit& failure : facts.failures) {
-    if (failure.at < from || failure.at > to + kSoon) continue;
+    if (!is_then(failure.at) && !is_then(failure.raised_at)) continue;
     if (failure.key == series.key()) return &failure;
     const bool is_trainer = facts.trainer != nullptr && failure.key == facts.trainer->key;
     if (of_others == nullptr || is_trainer) of_others = &failure;

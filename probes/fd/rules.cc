@@ -214,6 +214,24 @@ void add_what_failed(Finding& finding, const Facts& facts, const Exhaustion& exh
   }
 }
 
+// Files of the job's own, most of what it has open: of one folder, or one file many times.
+const FdGroup* kept_files(const Exhaustion& exhaustion) {
+  if (exhaustion.kind != FdKind::kFile) return nullptr;
+  const FdLook* look = look_near(*exhaustion.series, exhaustion.from);
+  if (look == nullptr || look->most.empty()) return nullptr;
+  const FdGroup& most = look->most.front();
+  const bool is_most = most.kind == FdKind::kFile && most.count * 2 >= exhaustion.of_kind;
+  return is_most && most.name.starts_with('/') ? &most : nullptr;
+}
+
+void add_closing_remedy(Finding& finding) {
+  finding.remedies.push_back(
+      {.title = "Close what a sample opens, or keep it in a bounded cache",
+       .commands = {"with open(path, 'rb') as file: ...",
+                    "functools.lru_cache(maxsize=64) around the open; close what it drops"},
+       .verify = "dlprobe fd -- COMMAND"});
+}
+
 }  // namespace
 
 std::optional<Finding> limit_too_low(const Facts& facts, const std::vector<Exhaustion>& exhaustions,
@@ -242,6 +260,11 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
   if (first.kind) {
     finding.message += ", " + own(first.of_kind) + " of them " + plural_of(*first.kind);
     finding.discriminator = std::string(to_string(*first.kind));
+  }
+  const FdGroup* files = kept_files(first);
+  if (files != nullptr) {
+    finding.message += " (" + own(files->count) + " x " + as_path(files->name) + ")";
+    add_closing_remedy(finding);
   }
   add_what_failed(finding, facts, first);
   for (const Exhaustion& each : exhaustions)
@@ -367,11 +390,7 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
     finding.rule_out("DLP0203", kind == FdKind::kSegment
                                     ? "they are open in a worker, not in the trainer"
                                     : "they are not tensors of batches");
-    finding.remedies.push_back(
-        {.title = "Close what a sample opens, or keep it in a bounded cache",
-         .commands = {"with open(path, 'rb') as file: ...",
-                      "functools.lru_cache(maxsize=64) around the open; close what it drops"},
-         .verify = "dlprobe fd -- COMMAND"});
+    add_closing_remedy(finding);
     add_limit_remedies(finding, facts, comfortable_limit(4 * first.growth.last),
                        limit_of(*first.series));
     findings.push_back(std::move(finding));

@@ -132,6 +132,32 @@ TEST_F(Fd, AnExceptionThatSaysSoIsEnough) {
               testing::HasSubstr("fs.file-max"));
 }
 
+// The interpreter may take seconds to end after the exception.
+TEST_F(Fd, FilesThatFillTheTableAreNamedAndToBeClosed) {
+  watch(0, 1, FdKind::kFile, [](int32_t pid, double at_s) {
+    return pid == kFdWorker ? at_s < 1 ? 40 * at_s : 236.0 : 0.0;
+  });
+  scene_.run().fd_looks.push_back(
+      {.at = Scene::at(1),
+       .key = key_of(kFdWorker),
+       .count = 256,
+       .most = {{.kind = FdKind::kFile, .name = "/data/shards/*", .count = 200}}});
+  scene_.exit_with(Scene::kTrainerPid, 4, 1);
+  EXPECT_THAT(find(examine(), FindingCode::kFdExhausted)->confidence, Confidence::kLikely);
+  scene_.run().start_events = {{.at = Scene::at(1.1),
+                                .kind = StartEventKind::kFailed,
+                                .process = key_of(Scene::kTrainerPid),
+                                .message = "EOFError",
+                                .type = "EOFError",
+                                .ended = Ended::kProcess}};
+  const auto exhausted = find(examine(), FindingCode::kFdExhausted);
+  EXPECT_EQ(exhausted->message.plain(),
+            "worker 101 had 256 of 256 descriptors open, 236 of them files (200 x "
+            "/data/shards/*), when trainer 100 ended with exit code 1");
+  EXPECT_THAT(exhausted->remedies.front().title.plain(), testing::StartsWith("Close what"));
+  EXPECT_EQ(exhausted->remedies.size(), 2U);
+}
+
 TEST_F(Fd, WhatNobodyCountedIsNotClaimed) {
   watch(0, 0.1, FdKind::kFile, climbs(kFdWorker, 1, 1));
   scene_.run().start_events = {{.at = Scene::at(0.3),
