@@ -1653,6 +1653,32 @@ TEST_F(Raised, MemoryThatALimitOfTheProcessRefused) {
   EXPECT_EQ(only().confidence, Confidence::kLikely);
 }
 
+TEST_F(Raised, MemoryThatGrewUntilItsLimitRefusedMore) {
+  for (const double full_s : {10.0, 2.0}) {
+    scene.run().samples.clear();
+    scene.run().start_events.clear();
+    scene.run().exits.clear();
+    for (double at_s = 0; at_s <= 6; at_s += 0.1) {
+      scene.sample(at_s, 0);
+      for (ProcessSample& each : scene.run().samples.back().processes) {
+        each.rss_bytes = static_cast<uint64_t>(20 * std::min(at_s, full_s) + 50) * kMiB;
+        each.rss_shared_bytes = 10 * kMiB;
+      }
+    }
+    failed(6.2, kParent, Ended::kProcess, "load");
+    scene.exit_with(kParent, 6.3, 1);
+    StartEvent& event = scene.run().start_events.front();
+    event.wanted = "address space";
+    event.limit = 200 * kMiB;
+    event.bytes = 190 * kMiB;
+    const bool grows = full_s > 6;
+    const Finding finding = only();
+    EXPECT_EQ(finding.message.plain().contains("; it had grown by "), grows)
+        << finding.message.plain();
+    EXPECT_EQ(finding.remedies.size(), grows ? 2U : 1U);
+  }
+}
+
 TEST_F(Raised, MemoryThatALimitRefusedAWorkerThatCouldNotTellOfIt) {
   failed(1.2, kParent, Ended::kProcess, "main");
   StartEvent& event = scene.run().start_events.front();
