@@ -129,6 +129,9 @@ Finding finding_about(const Facts& facts, FindingCode code, Confidence confidenc
 /// An orphan that waits for what only other orphans are left to give, for nobody: DLP0309.
 RootCause left_with_orphans(const Facts& facts, size_t index);
 
+/// Workers that their trainer left in the middle of a batch: DLP0309.
+std::vector<RootCause> orphans_at_work(const Facts& facts);
+
 /// What every finding about an orphan says: its parent, and what to do.
 void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan);
 

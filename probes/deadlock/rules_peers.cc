@@ -316,6 +316,19 @@ const ChannelEnd* foreign_writer(const Facts& facts, const ThreadFacts& reader) 
   return found == facts.last->channel_ends.end() ? nullptr : &*found;
 }
 
+// A worker that its trainer left in the middle of a batch. It ends with that batch (PyTorch's asks
+// for its parent between two), unless it never comes to that end.
+RootCause orphan_at_work(const Facts& facts, size_t index) {
+  const ThreadFacts& orphan = facts.threads[index];
+  Finding finding = finding_about(facts, FindingCode::kOrphanedWorker, Confidence::kLikely, orphan);
+  finding.severity = orphan.still ? Severity::kWarning : Severity::kInfo;
+  finding.message = name_of(facts, orphan) + " is in the middle of a batch" +
+                    (orphan.still ? " and waits for " + orphan.need.words : "") + place_of(orphan) +
+                    ": its trainer is gone, so no process needs its output";
+  add_orphan(finding, facts, orphan);
+  return {std::move(finding), index};
+}
+
 }  // namespace
 
 std::optional<RootCause> output_kept_open(const Facts& facts, const Rank& rank) {
@@ -360,6 +373,18 @@ RootCause left_with_orphans(const Facts& facts, size_t index) {
       name_of(facts, waiter) + " waits for " + waiter.need.words + ": its trainer is gone";
   add_orphan(finding, facts, waiter);
   return {std::move(finding), index};
+}
+
+std::vector<RootCause> orphans_at_work(const Facts& facts) {
+  std::vector<RootCause> causes;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    const bool is_it = thread.is_main() && thread.role() == Role::kWorker &&
+                       is_orphan(facts, thread) && thread.has_history &&
+                       !waits_for_task(facts, thread) && !waits_for_room(thread);
+    if (is_it) causes.push_back(orphan_at_work(facts, i));
+  }
+  return causes;
 }
 
 std::vector<RootCause> find_lost_peers(const Facts& facts) {
