@@ -2,11 +2,13 @@
 #include <array>
 #include <csignal>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "lib/base/units.h"
 #include "lib/foreign/python_code.h"
 #include "probes/deadlock/rules.h"
+#include "probes/deadlock/within.h"
 #include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/waits.h"
@@ -416,7 +418,10 @@ std::vector<RootCause> fifos_without_peer(const Facts& facts, const std::vector<
   for (const Rank& rank : ranks) {
     std::vector<size_t> mains = rank.workers;
     if (!mains.empty()) mains.push_back(rank.trainer);
+    std::set<size_t> ends;
     for (const size_t each : mains)
+      ends.insert(way_through(facts, each).back());
+    for (const size_t each : ends)
       if (waits_for_fifo(facts, facts.threads[each]))
         causes.push_back(fifo_without_peer(facts, each));
   }

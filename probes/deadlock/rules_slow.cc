@@ -73,14 +73,15 @@ RootCause worker_that_hands_on(const Facts& facts, size_t index) {
 RootCause slow_worker(const Facts& facts, size_t index) {
   const ThreadFacts& worker = facts.threads[index];
   if (hands_on(facts, worker)) return worker_that_hands_on(facts, index);
-  const std::vector<size_t> way = way_within(facts, index);
+  const std::vector<size_t> way = way_through(facts, index);
   const bool busy = worker.busy_share >= kBusy;
   const bool one_place = busy && stays_on_line(worker);
   Finding finding = finding_about(
       facts, one_place ? FindingCode::kWorkerBusyNoProgress : FindingCode::kSlowSample,
       Confidence::kLikely, worker);
   const bool is_short = busy && facts.span < long_work(worker);  // who computes may do so for long
-  if (!is_worth_a_warning(facts, worker) || is_short) finding.severity = Severity::kInfo;
+  if (!is_worth_a_warning(facts, worker) || is_short || ends_at_work(facts, way))
+    finding.severity = Severity::kInfo;
   finding.message =
       name_of(facts, worker) +
       (one_place ? " computed all the time on one line" : " worked all the time on one batch") +
@@ -107,7 +108,7 @@ RootCause slow_worker(const Facts& facts, size_t index) {
   if (busy) add_crowd(finding, facts);
   add_remedy_for_answer(finding, facts, worker);
   finding.remedies.push_back(remedy_for_long_work(worker));
-  return {std::move(finding), way.back()};
+  return {std::move(finding), ends_at_work(facts, way) ? index : way.back()};
 }
 
 // Of a pipe that nobody but its reader has.
@@ -147,7 +148,8 @@ bool have_not_run(const Facts& facts, const std::vector<size_t>& workers) {
   });
 }
 
-void add_remedy_to_look(Finding& finding, const ThreadFacts& trainer, bool is_way_known) {
+void add_remedy_to_look(Finding& finding, const Facts& facts, const std::vector<size_t>& way) {
+  const ThreadFacts& trainer = facts.threads[way.front()];
   const QueueWait queue = queue_wait(*trainer.thread);
   OwnWords title =
       "Look at what the trainer waits for: another rank of a collective operation, a "
@@ -156,9 +158,11 @@ void add_remedy_to_look(Finding& finding, const ThreadFacts& trainer, bool is_wa
     title =
         "Find out which thread is at the other end of that queue: it waits elsewhere, or has "
         "ended";
-  if (is_way_known) title = "Look at the last of these lines: that wait has to end";
+  if (way.size() > 1) title = "Look at the last of these lines: that wait has to end";
+  if (ends_at_work(facts, way)) title = "Look at that line: should it take so long?";
+  const ThreadFacts& end = facts.threads[way.back()];
   finding.remedies.push_back(
-      {.title = std::move(title), .commands = {"dlprobe stacks " + own(trainer.process->key.pid)}});
+      {.title = std::move(title), .commands = {"dlprobe stacks " + own(end.process->key.pid)}});
 }
 
 std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
@@ -171,14 +175,14 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
     if (auto circle = lock_behind_gpu(facts, rank.trainer)) return circle;
   if (rank.workers.empty() || !all_done || !(trainer.still || is_on_gpu)) return std::nullopt;
   const size_t workers = rank.workers.size();
-  const std::vector<size_t> way = way_within(facts, rank.trainer);
+  const std::vector<size_t> way = way_through(facts, rank.trainer);
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
   const bool is_asking = asks_a_person(trainer);
   const BootNs watched = trainer.looks.front().at - trainer.looks.back().at;
   const bool is_long = is_on_gpu ? watched >= kLongKernel : is_worth_a_warning(facts, trainer);
-  const bool is_at_work = goes_on(facts, facts.threads[way.back()]);
+  const bool is_work = ends_at_work(facts, way) || goes_on(facts, facts.threads[way.back()]);
   const bool is_parked = kind_of(trainer.thread->wait, facts.machine) == WaitKind::kSignal;
-  if (!is_long || lets_clients_in(trainer) || is_asking || is_parked || is_at_work)
+  if (!is_long || lets_clients_in(trainer) || is_asking || is_parked || is_work)
     finding.severity = Severity::kInfo;
   const bool is_loader = has_data_loader(*facts.run);
   finding.message =
@@ -197,9 +201,9 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
                                          "it read nothing",
                                 .commands = {"COMMAND < /dev/null"}});
   } else {
-    add_remedy_to_look(finding, trainer, way.size() > 1);
+    add_remedy_to_look(finding, facts, way);
   }
-  return RootCause{std::move(finding), way.back()};
+  return RootCause{std::move(finding), ends_at_work(facts, way) ? rank.trainer : way.back()};
 }
 
 /// What the ranks of a job tell of who is late.
@@ -509,6 +513,11 @@ std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank) {
       causes.push_back(slow_worker(facts, each));
     }
   }
+  // Who lets clients in ends no wait of one that is connected.
+  const auto serves = [&](const RootCause& cause) {
+    return facts.threads[cause.thread].need.kind == NeedKind::kNewClient;
+  };
+  if (!std::ranges::all_of(causes, serves)) std::erase_if(causes, serves);
   // Whoever has the lock before those who ask for it.
   std::ranges::stable_partition(causes, [&](const RootCause& cause) {
     return !may_sleep_for_a_lock(facts.threads[cause.thread]);

@@ -8,6 +8,7 @@
 
 #include "lib/base/units.h"
 #include "lib/foreign/python_code.h"
+#include "probes/deadlock/ranks.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -64,6 +65,41 @@ std::optional<size_t> next_within(const Facts& facts, const ThreadFacts& waiter)
   return is_alike ? std::optional(next.front()) : std::nullopt;
 }
 
+// Those of other processes that could end its wait, but for who waits for tasks or new clients.
+std::vector<size_t> who_could_across(const Facts& facts, const ThreadFacts& waiter) {
+  std::vector<size_t> found;
+  if (waiter.need.kind != NeedKind::kChannel && waiter.need.kind != NeedKind::kChild) return found;
+  for (const size_t each : waiter.need.providers) {
+    const ThreadFacts& other = facts.threads[each];
+    if (serves_a_manager(*other.thread)) return {};
+    const bool is_parked = other.need.kind == NeedKind::kNewClient ||
+                           waits_for_task(facts, other) || waits_for_room(other);
+    if (other.process != waiter.process && !is_parked) found.push_back(each);
+  }
+  return found;
+}
+
+// As far as its waits tell: it ran between two looks, and more than to ask again for the same.
+bool is_at_work(const ThreadFacts& thread) {
+  return !thread.still && (!thread.waits_again || polls_by_sleep(thread));
+}
+
+// Who is at work, else who waits at the other side of the same connection, else a main thread: one
+// that sleeps now and then, and last that of a shell, which waits for the program that it started.
+std::optional<size_t> next_across(const Facts& facts, const ThreadFacts& waiter) {
+  const std::vector<size_t> found = who_could_across(facts, waiter);
+  const auto likely = [&](size_t each) {
+    const ThreadFacts& other = facts.threads[each];
+    if (is_at_work(other) && !polls_by_sleep(other)) return 5;
+    if (are_of_one_connection(waiter, other)) return 4;
+    if (!other.is_main()) return is_at_work(other) ? 1 : 0;
+    if (other.need.kind == NeedKind::kChild) return 1;
+    return is_at_work(other) ? 3 : 2;
+  };
+  const auto next = std::ranges::max_element(found, {}, likely);
+  return next == found.end() || likely(*next) == 0 ? std::nullopt : std::optional(*next);
+}
+
 }  // namespace
 
 const StackFrame* asker_within(const ThreadSnapshot& thread) {
@@ -96,6 +132,13 @@ bool is_importing(const ThreadSnapshot& thread) {
   return has_frame(thread, "importlib/_bootstrap.py", "_find_and_load_unlocked");
 }
 
+bool are_of_one_connection(const ThreadFacts& one, const ThreadFacts& other) {
+  return std::ranges::any_of(one.thread->wait.files, [&](const WaitedFile& file) {
+    return file.kind == FileKind::kSocket && file.peer != 0 &&
+           std::ranges::count(other.thread->wait.files, file.peer, &WaitedFile::inode) > 0;
+  });
+}
+
 std::vector<size_t> way_within(const Facts& facts, size_t index) {
   std::vector<size_t> way = {index};
   while (const auto next = next_within(facts, facts.threads[way.back()])) {
@@ -103,6 +146,23 @@ std::vector<size_t> way_within(const Facts& facts, size_t index) {
     way.push_back(*next);
   }
   return way;
+}
+
+std::vector<size_t> way_through(const Facts& facts, size_t index) {
+  std::vector<size_t> way = way_within(facts, index);
+  while (const auto next = next_across(facts, facts.threads[way.back()])) {
+    for (const size_t each : way_within(facts, *next)) {
+      if (std::ranges::count(way, each) > 0) return way;
+      way.push_back(each);
+    }
+    if (is_at_work(facts.threads[way.back()])) break;
+  }
+  return way;
+}
+
+bool ends_at_work(const Facts& facts, const std::vector<size_t>& way) {
+  const ThreadFacts& end = facts.threads[way.back()];
+  return end.process != facts.threads[way.front()].process && is_at_work(end);
 }
 
 std::vector<size_t> others_in_code(const Facts& facts, const std::vector<size_t>& way) {
@@ -119,7 +179,9 @@ std::vector<size_t> others_in_code(const Facts& facts, const std::vector<size_t>
 Message words_of_wait(const Facts& facts, const ThreadFacts& thread) {
   const OwnWords name = name_of(facts, thread);
   if (thread.need.kind == NeedKind::kNothing) {
-    return name + (thread.need.words.empty() ? " is at work" : " sleeps") + place_of(thread);
+    const char* deed = thread.woke ? " sleeps, and runs now and then" : " sleeps";
+    const bool works = thread.need.words.empty() || (thread.woke && !thread.waits_again);
+    return name + (works ? " is at work" : deed) + place_of(thread);
   }
   return name + " waits for " + thread.need.words + place_of(thread);
 }

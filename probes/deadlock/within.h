@@ -27,10 +27,19 @@ bool waits_for_import(const ThreadSnapshot& thread);
 /// Whether it imports a module, which no other thread may import meanwhile.
 bool is_importing(const ThreadSnapshot& thread);
 
+/// Whether each waits on a socket whose other side is the one that the other waits on.
+bool are_of_one_connection(const ThreadFacts& one, const ThreadFacts& other);
+
 /// From a thread to the one of its process that it waits for, through one another: who is joined,
 /// has the lock, or is the only one at work that could wake it. That thread alone where the next is
 /// not known. Ends where it would come to one for the second time.
 std::vector<size_t> way_within(const Facts& facts, size_t index);
+
+/// The same way, and on through processes that write what it reads, or whose end it waits for: to
+/// who is at work there, if anybody is.
+std::vector<size_t> way_through(const Facts& facts, size_t index);
+/// Whether that is so: it ends in another process, at one who does something.
+bool ends_at_work(const Facts& facts, const std::vector<size_t>& way);
 
 /// The threads of its process, without those of `way`, that are in code of the user's.
 std::vector<size_t> others_in_code(const Facts& facts, const std::vector<size_t>& way);

@@ -234,7 +234,8 @@ WAITS_SLOW = ("logging-at-fork", "main-waits-for-event", "waits-for-signal", "sl
 def stood_before():
     """Jobs that stood long before dlprobe came, which looks for 3 s."""
     common = {"probe": "deadlock", "needs": "python", "pace": "slow", "no_errors": True, "dlprobe_options": ["--for", "3s"]}
-    for kind, code in (("fifo-that-stays-empty", "DLP0313"), ("fifo-without-writer", "DLP0308"), ("consumer-at-a-socket", "DLP0314")):
+    for kind, code in (("fifo-that-stays-empty", "DLP0313"), ("fifo-without-writer", "DLP0308"), ("consumer-at-a-socket", "DLP0314"),
+                       ("consumer-of-a-program", "DLP0308"), ("sample-of-a-server", "DLP0313")):
         job = f"hang_slow.py {kind}"
         yield Case(f"stood-{kind}", job, attach_after_s=36, first=code, severity="warning", verdicts=("warn",), **common)
         yield Case(f"stood-{kind}-begun", job, attach_after_s=14, first=code, severity="info", verdicts=("pass",), **common)

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -234,7 +235,59 @@ def output_left_open(options):
                        check=True, capture_output=True)
 
 
-KINDS = {"asks-a-terminal": asks_a_terminal, "fifo-that-stays-empty": fifo_that_stays_empty, "fifo-without-writer": fifo_without_writer,
+COMPUTES = """
+while True: sum(range(99999))
+"""
+
+
+def consumer_of_a_program(options):
+    """Reads the output of a program, which waits for somebody to open a FIFO. In the twin it computes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "feed")
+        os.mkfifo(path)
+        program = COMPUTES if options.healthy else f"open({path!r})"
+        loader = Loader(lambda index: bytes(1000), options)
+        next(loader.samples())
+        expect(1)
+        claim("still")
+        subprocess.run([sys.executable, "-c", f"import signal; signal.alarm(100)\n{program}"], check=True, capture_output=True)
+
+
+def serve_rows(listener, healthy):
+    """A thread for each client answers a few times, and then waits for long; in the twin it computes."""
+    def answer(connection):
+        for _ in range(8):
+            connection.sendall(connection.recv(16))
+        while healthy:
+            sum(range(99999))
+        time.sleep(1000)
+
+    while True:
+        in_thread(answer, listener.accept()[0])
+
+
+def sample_of_a_server(options):
+    """Workers ask a process of the job for rows; its main thread lets clients in."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("")
+    listener.listen(8)
+    multiprocessing.Process(target=serve_rows, args=(listener, options.healthy), daemon=True).start()
+    client = []
+
+    def fetch(index):
+        if not client:
+            client.append(socket.socket(socket.AF_UNIX))
+            client[0].connect(listener.getsockname())
+        client[0].sendall(b"row")
+        return client[0].recv(16)
+
+    expect(1)
+    claim("still")
+    train(Loader(fetch, options))
+
+
+KINDS = {"consumer-of-a-program": consumer_of_a_program, "sample-of-a-server": sample_of_a_server,
+         "asks-a-terminal": asks_a_terminal, "fifo-that-stays-empty": fifo_that_stays_empty, "fifo-without-writer": fifo_without_writer,
          "full-queue-of-a-manager": full_queue_of_a_manager, "output-left-open": output_left_open,
          "slow-sample": slow_sample, "slow-native-sample": slow_native_sample, "busy-without-end": busy_without_end,
          "consumer-at-a-lock": consumer_at_a_lock, "consumer-at-a-socket": consumer_at_a_socket,

@@ -1,4 +1,4 @@
-// Threads that wait for others of their own process.
+// Threads that wait for others of their own process, or of another one of the job.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -437,6 +437,132 @@ TEST(Within, FeederOfAQueueInTheTrainerIsNoThreadThatForkLost) {
   const Verdict verdict = scene.examine();
   EXPECT_TRUE(find(verdict, FindingCode::kLockCycle));
   EXPECT_FALSE(find(verdict, FindingCode::kWaitsForMissingThread));
+}
+
+// Waits that end in another process of the job, which may be at work.
+
+constexpr int32_t kOther = 102;
+constexpr int kLong = 40;  // looks
+constexpr uint64_t kOutput = 4242;
+
+// The trainer reads the output of a program that it has started; its worker has nothing to do.
+HangScene scene_of_a_program() {
+  HangScene scene;
+  scene.info(kOther).role = Role::kOther;
+  scene.info(kOther).start_method.reset();
+  scene.wait_in_read(scene.main(kTrainer), kOutput);
+  scene.stack(scene.main(kTrainer), {python("evaluate", "/srv/train.py", 9)});
+  scene.has_end(kOther, kOutput, false, true);
+  scene.stack(scene.main(kOther), {python("main", "/srv/evaluate.py", 3)});
+  return scene;
+}
+
+void wait_for_fifo(HangScene& scene, int32_t pid) {
+  scene.main(pid).futex.reset();
+  scene.main(pid).wait = {
+      .tid = pid, .syscall = 257, .files = {{.kind = FileKind::kFifo, .path = "/srv/feed"}}};
+}
+
+void let_clients_in(HangScene& scene, ThreadSnapshot& thread) {
+  scene.wait_in_read(thread, 7003);
+  thread.wait.syscall = 288;  // accept4
+  thread.wait.files.front().kind = FileKind::kListeningSocket;
+}
+
+// A worker asks a process that serves rows, whose main thread lets clients in.
+HangScene scene_of_a_server() {
+  HangScene scene;
+  scene.wait_in_recv(scene.main(kWorker), 7001, 7002);
+  scene.stack(scene.main(kWorker), {python("fetch", "/srv/train.py", 9)});
+  scene.has_socket(kOther, 7002);
+  let_clients_in(scene, scene.main(kOther));
+  scene.stack(scene.main(kOther), {python("serve", "/srv/rows.py", 20)});
+  scene.stack(scene.add_thread(kOther, kThread), {python("answer", "/srv/rows.py", 8)});
+  return scene;
+}
+
+TEST(Across, AProgramThatComputesIsWaitedFor) {
+  HangScene scene = scene_of_a_program();
+  scene.run(scene.main(kOther));
+  const Verdict verdict = scene.examine(kLong);
+  const auto finding = find(verdict, FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("; process 102 is at work (main, /srv/evaluate.py:3)"));
+}
+
+TEST(Across, AProgramThatComputesBetweenShortSleepsIsWaitedFor) {
+  HangScene scene = scene_of_a_program();
+  scene.sleep(scene.main(kOther));
+  EXPECT_EQ(find(scene.examine(kLong), FindingCode::kConsumerStuck)->severity, Severity::kWarning);
+  scene.wakes(scene.main(kOther));
+  const auto finding = find(scene.examine(kLong), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("; process 102 sleeps, and runs now and then"));
+}
+
+TEST(Across, AProgramThatWaitsIsTheEndOfTheWait) {
+  HangScene scene = scene_of_a_program();
+  scene.wait_in_recv(scene.main(kOther), 7001, 0);
+  const auto finding = find(scene.examine(kLong), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("; process 102 waits for data from a socket"));
+}
+
+TEST(Across, AProgramThatWaitsForAFifoIsNamed) {
+  HangScene scene = scene_of_a_program();
+  wait_for_fifo(scene, kOther);
+  const Verdict verdict = scene.examine(kLong);
+  const auto finding = find(verdict, FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("process 102 waits for someone to open"));
+  EXPECT_FALSE(find(verdict, FindingCode::kConsumerStuck));
+  EXPECT_EQ(verdict.wait_graphs.at(0).chain.back(), "thread 102/102");
+}
+
+TEST(Across, AServerWhoseThreadComputesIsWaitedFor) {
+  HangScene scene = scene_of_a_server();
+  scene.run(scene.thread(kOther, kThread));
+  const auto finding = find(scene.examine(kLong), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("worker 101 is in the middle of a batch"));
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("; thread 150 of worker 102 is at work (answer, /srv/rows.py:8)"));
+}
+
+TEST(Across, AServerThatSleepsBesideAThreadThatLooksOnIsTheEndOfTheWait) {
+  HangScene scene = scene_of_a_server();
+  scene.wait_in_recv(scene.thread(kOther, kThread), 7002, 7001);
+  scene.wait_in_recv(scene.add_thread(kOther, kThread + 1), 7009, 0);
+  ThreadSnapshot& looks_on = scene.add_thread(kOther, kThread + 2);
+  scene.sleep(looks_on);
+  scene.wakes(looks_on);
+  const auto finding = find(scene.examine(kLong), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("; thread 150 of worker 102 waits for data"));
+}
+
+TEST(Across, AServerWithoutClientsIsNoSlowWorker) {
+  HangScene scene = scene_of_a_server();
+  scene.sleep(scene.thread(kOther, kThread));
+  const auto finding = find(scene.examine(kLong), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("worker 101 is in the middle of a batch"));
+  EXPECT_THAT(finding->message.plain(), Not(HasSubstr("more like it")));
+}
+
+TEST(Across, AWorkerThatLetsClientsInMayBeTheOneThatIsLate) {
+  HangScene scene;
+  let_clients_in(scene, scene.main(kOther));
+  const auto finding = find(scene.examine(kLong), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("worker 102 is in the middle of a batch"));
 }
 
 }  // namespace
