@@ -422,8 +422,30 @@ std::optional<RootCause> circle_with_data(const Facts& facts, size_t index,
   return cause;
 }
 
-// A program and the process that started it, each of which waits for what the other writes: a part
-// of it lies in a buffer, or was never written.
+bool is_read_by_a_trainer(const Facts& facts, size_t index) {
+  return std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+    return each.role() == Role::kTrainer && waits_for_data(each) &&
+           std::ranges::count(each.need.providers, index) > 0;
+  });
+}
+
+// The two sides of one connection; the one that a trainer waits for comes first.
+RootCause circle_of_connection(const Facts& facts, std::vector<size_t> circle) {
+  if (is_read_by_a_trainer(facts, circle.back())) std::ranges::reverse(circle);
+  RootCause cause = lock_circle(facts, circle);
+  cause.finding.message = words_of_wait(facts, facts.threads[circle.front()]) + "; " +
+                          words_of_wait(facts, facts.threads[circle.back()]) +
+                          ": each side of one connection waits for data from the other";
+  cause.finding.remedies = {
+      {.title = "What one side sent is still in its buffer, or is shorter than what the other "
+                "reads: flush each request and answer, and let both agree on its length",
+       .commands = {"stream.flush()", "connection.settimeout(60)"},
+       .verify = "dlprobe deadlock --pid PID"}};
+  return cause;
+}
+
+// A program and the process that started it, or the two sides of a connection, each of which waits
+// for what the other writes: a part of it lies in a buffer, or was never written.
 std::optional<RootCause> circle_of_talk(const Facts& facts, size_t index,
                                         const std::vector<bool>& explained) {
   const auto asks = [&](const ThreadFacts& thread) {
@@ -433,8 +455,11 @@ std::optional<RootCause> circle_of_talk(const Facts& facts, size_t index,
   if (!thread.doomed || explained[index] || !asks(thread)) return std::nullopt;
   const auto circle = circle_from(facts, index, asks);
   if (circle.size() != 2) return std::nullopt;
-  if (!is_started_by_other(facts, thread, facts.threads[circle.back()])) return std::nullopt;
-  RootCause cause = lock_circle(facts, circle);
+  const ThreadFacts& other = facts.threads[circle.back()];
+  const bool is_connection = are_of_one_connection(thread, other);
+  if (!is_connection && !is_started_by_other(facts, thread, other)) return std::nullopt;
+  RootCause cause =
+      is_connection ? circle_of_connection(facts, circle) : lock_circle(facts, circle);
   cause.finding.confidence = Confidence::kLikely;
   return cause;
 }

@@ -47,13 +47,22 @@ bool is_told_by_its_own(const Facts& facts, const ThreadFacts& waiter) {
          });
 }
 
+// The other side waits, too, for data of this one: a circle (DLP0303).
+bool is_in_a_talk(const Facts& facts, const ThreadFacts& waiter) {
+  return waits_for_data(waiter) && std::ranges::any_of(waiter.need.providers, [&](size_t each) {
+           const ThreadFacts& other = facts.threads[each];
+           return waits_for_data(other) && are_of_one_connection(waiter, other) &&
+                  !waits_for_task(facts, waiter) && !waits_for_task(facts, other);
+         });
+}
+
 // Nobody has the other end of any file that it waits on, or those alone who wait for it themselves,
 // or for data that none but they could write: of what fork copied to them they close nothing, and
 // each keeps the end of file from the others.
 std::optional<Confidence> has_no_peer(const Facts& facts, const ThreadFacts& waiter) {
   const Need& need = waiter.need;
   if (!waiter.doomed || need.kind != NeedKind::kChannel || need.object.empty()) return std::nullopt;
-  if (is_told_by_its_own(facts, waiter)) return std::nullopt;
+  if (is_told_by_its_own(facts, waiter) || is_in_a_talk(facts, waiter)) return std::nullopt;
   const std::vector<WaitedFile>& files = waiter.thread->wait.files;
   std::vector<const ThreadFacts*> readers = {&waiter};
   bool has_trainer = waiter.role() == Role::kTrainer;

@@ -16,7 +16,7 @@ import time
 from functools import partial
 
 from deaths_common import run_in
-from hang_common import LIBC, Loader, claim, expect, parser, say, train, until_one_is_at
+from hang_common import LIBC, Loader, claim, expect, in_thread, parser, say, train, until_one_is_at
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -401,7 +401,45 @@ def loader_at_work(options):
     train(loader)
 
 
-KINDS = {"frozen-v1": partial(frozen_group, controller="freezer", frozen="FROZEN", thawed="THAWED"),
+def echo(listener):
+    """Answers each line, in a thread for each client."""
+    def answer(connection):
+        with connection.makefile("rwb") as stream:
+            for line in stream:
+                stream.write(line)
+                stream.flush()
+
+    while True:
+        in_thread(answer, listener.accept()[0])
+
+
+def request_in_a_buffer(options):
+    """A worker asks a server of the job, and one request stays in the buffer of its own side."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("")
+    listener.listen(8)
+    multiprocessing.Process(target=echo, args=(listener,), daemon=True).start()
+    streams = []
+
+    def fetch(index):
+        if not streams:
+            client = socket.socket(socket.AF_UNIX)
+            client.connect(listener.getsockname())
+            streams.append(client.makefile("rwb"))
+        if index == 6:
+            claim("moves" if options.healthy else "still")
+        streams[0].write(b"%d\n" % index)
+        if options.healthy or index < 6:
+            streams[0].flush()
+        time.sleep(0.005)
+        return streams[0].readline()
+
+    expect(1)
+    train(Loader(fetch, options))
+
+
+KINDS = {"request-in-a-buffer": request_in_a_buffer,
+         "frozen-v1": partial(frozen_group, controller="freezer", frozen="FROZEN", thawed="THAWED"),
          "frozen-v2": partial(frozen_group, controller="unified", frozen="1", thawed="0"),
          "loader-at-work": loader_at_work, "readers-with-one-anothers-ends": readers_with_one_anothers_ends,
          "trainer-that-leaves-a-queue": trainer_that_leaves_a_queue,

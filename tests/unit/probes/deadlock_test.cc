@@ -763,6 +763,51 @@ TEST(Deadlock, EndsThatForkCopiedAreNoTalk) {
   EXPECT_TRUE(find(scene.examine(), FindingCode::kPipeWithoutPeer));
 }
 
+// Worker 102 waits in a sample for an answer, and a server, 101, for a request on the same
+// connection.
+HangScene scene_of_a_connection() {
+  HangScene scene;
+  for (const auto& [reader, socket, peer] :
+       {std::tuple{kOther, 7001, 7002}, std::tuple{kWorker, 7002, 7001}}) {
+    scene.wait_in_recv(scene.main(reader), static_cast<uint64_t>(socket),
+                       static_cast<uint64_t>(peer));
+    scene.has_socket(reader, static_cast<uint64_t>(socket));
+  }
+  scene.stack(scene.main(kOther),
+              stack_of_worker({python("Data.__getitem__", "/srv/train.py", 10)}));
+  scene.stack(scene.main(kWorker), {python("serve", "/srv/rows.py", 20)});
+  // It is no producer of the trainer's.
+  scene.has_no_end(kWorker, HangScene::kResults);
+  return scene;
+}
+
+TEST(Deadlock, BothSidesOfAConnectionThatWaitForOneAnother) {
+  const Verdict verdict = scene_of_a_connection().examine();
+  const auto finding = find(verdict, FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  const std::string message = finding->message.plain();
+  EXPECT_TRUE(message.starts_with("worker 102 waits for data from a socket")) << message;
+  EXPECT_THAT(message, testing::HasSubstr("(Data.__getitem__, /srv/train.py:10); worker 101"));
+  EXPECT_THAT(message, testing::HasSubstr("(serve, /srv/rows.py:20): each side"));
+  EXPECT_FALSE(find(verdict, FindingCode::kPipeWithoutPeer));
+  EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
+}
+
+TEST(Deadlock, TwoThatWaitOnDifferentConnectionsAreNoTalk) {
+  HangScene scene = scene_of_a_connection();
+  scene.wait_in_recv(scene.main(kWorker), 7004, 7003);
+  scene.has_socket(kOther, 7003);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle));
+}
+
+TEST(Deadlock, AServerThatWorksAnswersYet) {
+  HangScene scene = scene_of_a_connection();
+  scene.run(scene.main(kWorker));
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
 // One worker has a task, and waits in it for a pipe that all have inherited.
 HangScene scene_of_a_pipe_in_a_task() {
   HangScene scene;

@@ -171,6 +171,11 @@ void HangScene::has_end(int32_t pid, uint64_t pipe, bool reads, bool writes) {
                                 .writes = writes});
 }
 
+void HangScene::has_no_end(int32_t pid, uint64_t pipe) {
+  std::erase_if(tree_.channel_ends,
+                [&](const ChannelEnd& end) { return end.pid == pid && end.inode == pipe; });
+}
+
 void HangScene::has_socket(int32_t pid, uint64_t socket) {
   has_end(pid, socket, true, true);
   tree_.channel_ends.back().kind = EndKind::kSocket;

@@ -62,6 +62,7 @@ class HangScene {
   /// The process reads or writes between two looks, up to that look.
   void reads_until(int32_t pid, int look) { reading_.emplace_back(pid, look); }
   void has_end(int32_t pid, uint64_t pipe, bool reads, bool writes);
+  void has_no_end(int32_t pid, uint64_t pipe);
   void has_socket(int32_t pid, uint64_t socket);
   void has_flock(int32_t pid, uint64_t file);
   void hides_processes() { tree_.all_ends_seen = false; }
