@@ -273,6 +273,8 @@ Remedy remedy_for_queue(const ThreadFacts& first, QueueWait queue, bool is_alone
   if (first.need.kind == NeedKind::kJoin && queue == QueueWait::kItem) {
     remedy.title = "Before you wait for the thread, tell it to end: put a last item into its queue";
     remedy.commands = {"queue.put(None)"};
+  } else if (queue == QueueWait::kNone && is_at_end_of_program(*first.thread)) {
+    return remedy_at_end_of_program();
   } else if (is_alone) {
     remedy.title =
         "Find out which thread was to do that, and why it ended: read its traceback "

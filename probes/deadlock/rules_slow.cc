@@ -194,6 +194,7 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
       place_of(trainer) + words_of_way(facts, way);
   if (queue_wait(*facts.threads[way.back()].thread) != QueueWait::kNone)
     finding.message += words_of_others(facts, others_in_code(facts, way));
+  finding.message += words_of_end(facts, way);
   finding.prove(count_fact("idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd",
                            facts.last->at));
   if (is_asking) {
@@ -201,6 +202,8 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
                                          "it read nothing",
                                 .commands = {"COMMAND < /dev/null"}});
   } else {
+    if (is_at_end_of_program(*trainer.thread))
+      finding.remedies.push_back(remedy_at_end_of_program());
     add_remedy_to_look(finding, facts, way);
   }
   return RootCause{std::move(finding), ends_at_work(facts, way) ? rank.trainer : way.back()};
@@ -395,7 +398,9 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
     finding.message +=
         (each == way.front() ? "" : "; ") + words_of_wait(facts, facts.threads[each]);
   }
+  finding.message += words_of_end(facts, way);
   add_remedy_for_answer(finding, facts, end);
+  if (is_at_end_of_program(*trainer.thread)) finding.remedies.push_back(remedy_at_end_of_program());
   finding.remedies.push_back(
       {.title = "Look at that line, and at what the other threads of the process wait for",
        .commands = {"dlprobe stacks " + own(end.process->key.pid)}});

@@ -132,6 +132,19 @@ bool is_importing(const ThreadSnapshot& thread) {
   return has_frame(thread, "importlib/_bootstrap.py", "_find_and_load_unlocked");
 }
 
+bool is_at_end_of_program(const ThreadSnapshot& thread) {
+  const auto inwards = thread.stack | std::views::reverse;
+  const auto outermost = std::ranges::find(inwards, true, &StackFrame::python);
+  return outermost != inwards.end() && outermost->function == "_shutdown" &&
+         is_of_standard_library(outermost->file, "threading.py");
+}
+
+Remedy remedy_at_end_of_program() {
+  return {.title = "Tell that thread to end before the program does, or let it end with it",
+          .commands = {"stop.set(); thread.join()", "threading.Thread(..., daemon=True)"},
+          .verify = "dlprobe deadlock --pid PID"};
+}
+
 bool are_of_one_connection(const ThreadFacts& one, const ThreadFacts& other) {
   return std::ranges::any_of(one.thread->wait.files, [&](const WaitedFile& file) {
     return file.kind == FileKind::kSocket && file.peer != 0 &&
@@ -201,6 +214,12 @@ Message words_of_others(const Facts& facts, const std::vector<size_t>& others) {
     words += "; " + words_of_wait(facts, facts.threads[each]);
   if (others.size() > kMost) words += "; " + counted(others.size() - kMost, "more thread");
   return words;
+}
+
+Message words_of_end(const Facts& facts, const std::vector<size_t>& way) {
+  if (way.size() < 2 || !is_at_end_of_program(*facts.threads[way.front()].thread)) return "";
+  return ": the program is through, and " + name_of(facts, facts.threads[way[1]]) +
+         " keeps it alive";
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lib/base/message.h"
+#include "lib/model/finding.h"
 #include "probes/deadlock/facts.h"
 
 namespace dlprobe::probes::deadlock {
@@ -30,6 +31,10 @@ bool is_importing(const ThreadSnapshot& thread);
 /// Whether each waits on a socket whose other side is the one that the other waits on.
 bool are_of_one_connection(const ThreadFacts& one, const ThreadFacts& other);
 
+/// Whether its program has come to its end, and Python waits for a thread that is not a daemon.
+bool is_at_end_of_program(const ThreadSnapshot& thread);
+Remedy remedy_at_end_of_program();
+
 /// From a thread to the one of its process that it waits for, through one another: who is joined,
 /// has the lock, or is the only one at work that could wake it. That thread alone where the next is
 /// not known. Ends where it would come to one for the second time.
@@ -52,5 +57,7 @@ Message words_of_wait(const Facts& facts, const ThreadFacts& thread);
 Message words_of_way(const Facts& facts, const std::vector<size_t>& way);
 /// The same, of the first two of these threads, and how many more there are.
 Message words_of_others(const Facts& facts, const std::vector<size_t>& others);
+/// ": the program is through, and thread 12 of trainer 11 keeps it alive"; empty where it goes on.
+Message words_of_end(const Facts& facts, const std::vector<size_t>& way);
 
 }  // namespace dlprobe::probes::deadlock

@@ -358,6 +358,27 @@ TEST(Within, QueueOfAThreadThatTheMainThreadJoins) {
   EXPECT_THAT(finding->remedies.front().commands, ElementsAre(Message("queue.put(None)")));
 }
 
+TEST(Within, ThreadThatKeepsAProgramAliveThatIsThrough) {
+  for (const bool timed : {true, false}) {
+    HangScene scene(0);
+    scene.wait_in_futex(scene.main(kTrainer), join_of(kThread));
+    scene.stack(scene.main(kTrainer), {python("_shutdown", kThreading, 1583)});
+    ThreadSnapshot& beats = scene.add_thread(kTrainer, kThread);
+    wait_in_condition(scene, beats,
+                      {python("Event.wait", kThreading, 629), python("run", "/srv/train.py", 8)});
+    beats.futex->timed = timed;
+    const auto finding =
+        find(scene.examine(40), timed ? FindingCode::kConsumerStuck : FindingCode::kLockCycle);
+    ASSERT_TRUE(finding);
+    EXPECT_EQ(finding->severity, Severity::kWarning);
+    EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("before the program does"));
+    if (timed) {
+      EXPECT_THAT(finding->message.plain(),
+                  HasSubstr(": the program is through, and thread 150 of trainer 100 keeps it"));
+    }
+  }
+}
+
 TEST(Within, ItemsOfAQueueThatNoThreadIsLeftToFinish) {
   HangScene scene;
   wait_in_condition(scene, scene.main(kTrainer),
