@@ -32,6 +32,7 @@ inline constexpr auto kNumberNames = std::to_array<std::string_view>({
     "descents",
     "descriptors",
     "descriptors_before",
+    "epochs",
     "equal_samples",
     "failed_after",
     "failed_reservations",

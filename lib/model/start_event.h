@@ -36,6 +36,7 @@ enum class StartEventKind {
   kRankSamples,    ///< the first that a rank reads in a shuffled order to learn from
   kBatchesSent,    ///< batches that a worker put into its queue, which it may write to again
   kBatchesTaken,   ///< and that the trainer took
+  kEpoch,          ///< a loop over a DataLoader began, with gradients
   kPositionMoved,  ///< of the file `shared_file` that a worker reads: others moved it
   kHookFailed,     ///< a part of the shim did not find what it knows; `message`
   kRead,           ///< its text was read, not run; `count` lines make what starts processes
@@ -44,15 +45,15 @@ enum class StartEventKind {
 template <>
 struct Names<StartEventKind> {
   static constexpr auto kList =
-      std::to_array<std::string_view>({"interpreter",    "chosen",        "started",
-                                       "refused",        "main-imported", "main-not-imported",
-                                       "first-batch",    "loader-made",   "batches",
-                                       "mpi-begins",     "mpi-ready",     "meets-at",
-                                       "joined-group",   "waits-at-most", "failed",
-                                       "exits",          "draws",         "samples",
-                                       "rank-samples",   "batches-sent",  "batches-taken",
-                                       "position-moved", "hook-failed",   "read",
-                                       "foreseen"});
+      std::to_array<std::string_view>({"interpreter",  "chosen",         "started",
+                                       "refused",      "main-imported",  "main-not-imported",
+                                       "first-batch",  "loader-made",    "batches",
+                                       "mpi-begins",   "mpi-ready",      "meets-at",
+                                       "joined-group", "waits-at-most",  "failed",
+                                       "exits",        "draws",          "samples",
+                                       "rank-samples", "batches-sent",   "batches-taken",
+                                       "epoch",        "position-moved", "hook-failed",
+                                       "read",         "foreseen"});
 };
 
 /// Why a process was not started.
@@ -162,7 +163,8 @@ constexpr void list_fields_of_failures(auto&& field) {
 }
 constexpr void list_fields_of_data(auto&& field) {
   field("loader", &StartEvent::loader,
-        "Of draws, samples, rank-samples, batches-sent, batches-taken and position-moved: the same "
+        "Of draws, samples, rank-samples, batches-sent, batches-taken, epoch and position-moved: "
+        "the same "
         "in all workers of one "
         "iterator (the inode "
         "of the pipe into "
@@ -174,7 +176,9 @@ constexpr void list_fields_of_data(auto&& field) {
       "of their checksums; of rank-samples those of the first samples in order; of batches-sent "
       "and batches-taken each "
       "batch: its number, a checksum of the shapes of its arrays, and one of each array, which is "
-      "\"-\" where nothing is said of it");
+      "\"-\" where nothing is said of it; of epoch what its order follows from (\"-\": unknown), "
+      "which data, and "
+      "which model learns from it (\"-\": none was seen)");
   field("different", &StartEvent::different, "Of samples: how many checksums they have");
 }
 constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
@@ -193,27 +197,32 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         "of started; of failed by EADDRINUSE: who listens at that port");
   field("cause", &StartEvent::cause, "of a refusal");
   field("message", &StartEvent::message, "the exception's type and text, secrets masked");
-  field("path", &StartEvent::path,
-        R"(Of unpicklable: "dataset.transform.transforms[2].fn"; of failed by a NameError: the )"
-        "name, if the main module has it, by an OSError: the file, by EADDRINUSE: what runs there; "
-        "of draws "
-        R"(the generator: "dataset.transform.rng"; of meets-at: "10.0.0.5:29500")");
-  field("type", &StartEvent::type,
-        R"(Of failed: the exception's class; of unpicklable: "function", "_thread.lock"; of )"
-        R"(interpreter: "3.11.2"; of loader-made: torch's sharing strategy at that time; of draws )"
-        R"(the generator's class: "numpy.random.Generator")");
+  field(
+      "path", &StartEvent::path,
+      R"(Of unpicklable: "dataset.transform.transforms[2].fn"; of failed by a NameError: the )"
+      "name, if the main module has it, by an OSError: the file, by EADDRINUSE: what runs there; "
+      "of draws "
+      R"(the generator: "dataset.transform.rng"; of epoch whose generator makes the order, "torch" or )"
+      R"("generator", the sampler's own; of meets-at: "10.0.0.5:29500")");
+  field(
+      "type", &StartEvent::type,
+      R"(Of failed: the exception's class; of unpicklable: "function", "_thread.lock"; of )"
+      R"(interpreter: "3.11.2"; of loader-made: torch's sharing strategy at that time; of draws )"
+      R"(the generator's class: "numpy.random.Generator"; of epoch the sampler's, if it is PyTorch's own )"
+      "and shuffles");
   field("file", &StartEvent::file,
         "The user's own line that did it: the innermost frame outside of the standard library and "
         "site-packages. Empty: there is none. Of not-found-there the main module that the process "
         "imported again. Of draws, samples and position-moved where the data set makes a sample, "
         "of batches-sent where "
-        "the batch is made.");
+        "the batch is made, of epoch where the DataLoader was.");
   field("line", &StartEvent::line, "of that file");
   field("function", &StartEvent::function, R"("<module>" at the module's level)");
   field("main", &StartEvent::is_main, "that line is the main module's own");
   field("count", &StartEvent::count,
         "of batches, of mappings where there are no more; of joined-group and meets-at: the rank; "
         "of failed by EMFILE: of open descriptors, by EADDRINUSE: the port; of samples: how many; "
+        "of draws: which worker; of epoch: the seed of the generator; "
         "of position-moved: how "
         "often the position was another one than after the worker's last batch");
   field("seconds", &StartEvent::seconds,

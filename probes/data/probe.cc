@@ -16,11 +16,13 @@ Verdict examine_run(const RunCase& one) {
   std::ranges::move(repeated_samples(one.run), std::back_inserter(verdict.findings));
   std::ranges::move(repeated_by_ranks(one.run), std::back_inserter(verdict.findings));
   std::ranges::move(repeated_numbers(one.run), std::back_inserter(verdict.findings));
+  std::ranges::move(repeated_epochs(one.run), std::back_inserter(verdict.findings));
   return verdict;
 }
 
-constexpr std::array<Cause, 3> kCauses = {{
+constexpr std::array<Cause, 4> kCauses = {{
     {FindingCode::kBatchOverwritten, saw_interpreters},
+    {FindingCode::kEpochsRepeated, saw_interpreters},
     {FindingCode::kRandomNumbersRepeated, saw_interpreters},
     {FindingCode::kSamplesRepeated, saw_interpreters},
 }};
@@ -29,10 +31,11 @@ constexpr std::array<Cause, 3> kCauses = {{
 
 // What is wrong with the data although nothing fails: workers that do alike what each is to do for
 // itself, and batches that do not come as they were sent. What the witness told of them
-// (dlprobe_data.py, dlprobe_batches.py) is compared.
+// (dlprobe_data.py, dlprobe_batches.py, dlprobe_epochs.py) is compared.
 const Probe kProbe = {
     .name = "data",
-    .summary = "batches that are overwritten, samples and random numbers that workers repeat",
+    .summary =
+        "batches that are overwritten, samples and random numbers that workers or epochs repeat",
     .causes = kCauses,
     .examine_run = examine_run,
     .use = ProbeUse::kEnds};

@@ -66,27 +66,9 @@ const char* seeding(std::string_view type) {
   return ".bit_generator.state = numpy.random.default_rng(info.seed).bit_generator.state";
 }
 
-// PyTorch seeds these in each worker: some later call seeded them alike.
-bool is_of_library(const StartEvent& event) {
-  return event.path == "random" || event.path == "numpy.random" || event.path == "torch";
-}
-
 // Nobody else can name the variable of a function that has returned.
 bool is_in_closure(const StartEvent& event) {
   return event.path.contains(".<locals>.");
-}
-
-Remedy seed_apart(const StartEvent& event) {
-  if (is_in_closure(event))
-    return {.title = "Let that function draw from a generator which PyTorch seeds in each worker",
-            .commands = {"random.random()", "torch.rand(())"},
-            .verify = "dlprobe run -- COMMAND"};
-  const char* root = event.path.starts_with("dataset.") ? "info." : "";
-  return {.title = "Seed it in each worker, with the worker's own seed",
-          .commands = {"def seed_worker(_):", "    info = torch.utils.data.get_worker_info()",
-                       say("    {}{}{}", root, as_name(event.path), seeding(event.type)),
-                       "DataLoader(..., worker_init_fn=seed_worker)"},
-          .verify = "dlprobe run -- COMMAND"};
 }
 
 Finding finding_of_numbers(const Run& run, const Events& events) {
@@ -95,7 +77,7 @@ Finding finding_of_numbers(const Run& run, const Events& events) {
       data_finding(FindingCode::kRandomNumbersRepeated, events, first_workers(events));
   const OwnWords who = describe_some(run, finding.processes);
   const Message what =
-      is_of_library(first)
+      is_of_library(first.path)
           ? say("the generator of {} began in the same state in each", as_name(first.path))
           : say("each has a copy of {} ({})", as_name(first.path), as_name(first.type));
   finding.message = say("{} draw the same random numbers: {}", who, what);
@@ -291,6 +273,23 @@ Finding data_finding(FindingCode code, const Events& events, std::vector<Process
     add_source(finding, first.file, first.line, "samples made at");
   }
   return finding;
+}
+
+bool is_of_library(std::string_view generator) {
+  return generator == "random" || generator == "numpy.random" || generator == "torch";
+}
+
+Remedy seed_apart(const StartEvent& event) {
+  if (is_in_closure(event))
+    return {.title = "Let that function draw from a generator which PyTorch seeds in each worker",
+            .commands = {"random.random()", "torch.rand(())"},
+            .verify = "dlprobe run -- COMMAND"};
+  const char* root = event.path.starts_with("dataset.") ? "info." : "";
+  return {.title = "Seed it in each worker, with the worker's own seed",
+          .commands = {"def seed_worker(_):", "    info = torch.utils.data.get_worker_info()",
+                       say("    {}{}{}", root, as_name(event.path), seeding(event.type)),
+                       "DataLoader(..., worker_init_fn=seed_worker)"},
+          .verify = "dlprobe run -- COMMAND"};
 }
 
 std::vector<Finding> repeated_numbers(const Run& run) {

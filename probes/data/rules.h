@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "lib/model/finding.h"
@@ -22,8 +23,19 @@ std::vector<Finding> repeated_by_ranks(const Run& run);
 /// where batches are made.
 std::vector<Finding> overwritten_batches(const Run& run);
 
+/// DLP0804: epochs of one loader in the same shuffled order, or in which the workers draw the same
+/// random numbers. One for each place, and each generator.
+std::vector<Finding> repeated_epochs(const Run& run);
+
 /// What findings of this probe have in common; `events`: the first is where the data is made.
 Finding data_finding(FindingCode code, const std::vector<const StartEvent*>& events,
                      std::vector<ProcessKey> processes);
+
+/// Whether a generator of that name is one of `random`, `numpy.random` or `torch`. PyTorch seeds
+/// these in each worker: some later call seeded them alike.
+bool is_of_library(std::string_view generator);
+
+/// Seed the generator of that draws event in each worker.
+Remedy seed_apart(const StartEvent& event);
 
 }  // namespace dlprobe::probes::data

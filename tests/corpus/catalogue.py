@@ -640,6 +640,35 @@ def same_data():
                    verdicts=("pass",), **common)
 
 
+SAME_EPOCHS = (  # what is the same in each -> what the proof says
+    ("unset-epoch", {"sampler": equals("DistributedSampler")}),
+    ("unset-epoch --workers 2 --persistent --without-model", {"epochs": equals(3), "loader_made_at": holds("/same_epochs.py:")}),
+    ("made-anew", {"sampler": equals("RandomSampler"), "epochs": equals(2)}),
+    ("made-anew --workers 2 --without-model", {"epochs": equals(3)}),
+    ("seeded-again --workers 2", {"sampler": equals("RandomSampler")}),
+    ("subset", {"sampler": equals("SubsetRandomSampler")}),
+    ("weighted", {"sampler": equals("WeightedRandomSampler")}),
+    ("global-seed", {"sampler": equals("RandomSampler")}),
+    ("seeded-workers --workers 2", {"generator": equals("numpy.random")}),
+    ("seeded-workers --workers 2 --method spawn --without-model", {"epochs": equals(3)}),
+    ("copied --workers 1", {"generator": equals("dataset.rng"), "samples_made_at": holds("/same_epochs.py:")}),
+)
+EPOCHS_APART = ("set-epoch", "made-anew-apart", "goes-on --workers 2", "seeded-apart --workers 2", 
+                "copied --workers 1 --persistent", "in-order", "evaluated", "evaluated --workers 2 --persistent", "evaluated-in-guard --workers 1", "statistics",
+                "runs", "clients", "one-batch", "pairs", "pairs --workers 2")
+
+
+def same_epochs():
+    """Epochs that repeat their order or their random numbers, of which no failure tells."""
+    common = {"probe": "run", "needs": "torch", "exit_codes": (0,)}
+    for job, evidence in SAME_EPOCHS:
+        yield Case(f"data-epochs-{job.replace(' --', '-').replace(' ', '-')}", f"same_epochs.py {job}", first="DLP0804",
+                   severity="warning", confidence="likely", verdicts=("warn",), evidence=evidence, **common)
+    for job in EPOCHS_APART:
+        yield Case(f"data-epochs-not-{job.replace(' --', '-').replace(' ', '-')}", f"same_epochs.py {job}", silent=True,
+                   verdicts=("pass",), **common)
+
+
 def deaths_of_torch():
     """The same in PyTorch's DataLoader."""
     for kind, code, evidence, changes in ENDS_OF_WORKERS:
@@ -863,7 +892,7 @@ def hang_cases():
         yield from group()
 
 
-GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, same_data, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
+GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, same_data, same_epochs, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
           memory_cases, growing, descriptors, starts_of_python, programs_of_others)
 CASES = {case.name: case for group in GROUPS for case in group()}
 

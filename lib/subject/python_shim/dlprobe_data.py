@@ -71,7 +71,7 @@ def place_of(dataset, method):
             place = place_of_code(getattr(vars(owner).get(method), "__code__", None), "%s.%s" % (owner.__qualname__, method))
             if place:
                 return place
-        dataset = _attributes_of(dataset).get("dataset")
+        dataset = attributes_of(dataset).get("dataset")
     return {}
 
 
@@ -82,7 +82,7 @@ class _Unknown(Exception):
 # ---- random generators
 
 
-def _attributes_of(thing):
+def attributes_of(thing):
     try:
         return object.__getattribute__(thing, "__dict__")
     except AttributeError:
@@ -214,7 +214,7 @@ def _parts_of(path, thing):
     elif kind.__module__ == "functools" and kind.__name__ == "partial":
         yield from ((path, thing.func), (path + ".args", thing.args), (path + ".keywords", thing.keywords))
     else:
-        for name, value in list(_attributes_of(thing).items()):
+        for name, value in list(attributes_of(thing).items()):
             yield "%s.%s" % (path, name), value
         yield "", kind
 
@@ -333,9 +333,9 @@ def _bytes_of(value, depth=0):
         raise _Unknown
 
 
-def digest(sample):
+def digest(sample, most=None):  # of its pieces
     total = 0
-    for piece in _bytes_of(sample):
+    for piece in islice(_bytes_of(sample), most):
         total = sys.modules["zlib"].crc32(piece, total)
     return "%08x" % total
 
@@ -579,20 +579,20 @@ def watch_worker(frame):
     load("dlprobe_batches").watch_sender(here, fields)
     if is_map:
         _watch_samples_of_rank(fields, frame.f_code)
-    if here["num_workers"] > 1:
-        _watch_one_of_many(here, is_map, fields)
+    if is_map or here["num_workers"] > 1:
+        _watch_samples(here, is_map, fields)
 
 
-def _watch_one_of_many(here, is_map, fields):
+def _watch_samples(here, is_map, fields):
     fetch = sys.modules["torch.utils.data._utils.fetch"]
     fetcher = fetch._MapDatasetFetcher if is_map else fetch._IterableDatasetFetcher
-    has_files = _has_files()
+    has_files = here["num_workers"] > 1 and _has_files()
     things = list(_things_in(here["dataset"])) if is_map or has_files else []
     numbers = _files_of(things) if has_files else ()
     positions = _Positions(fields, numbers) if numbers else None
     generators = _watched_generators(things, here["seed"], here.get("np_seed")) if is_map else ()
     _watch(fetcher, "auto_collation", positions and positions.look)
-    _watch(fetcher, "dataset" if is_map else "dataset_iter", generators and _Draws(fields, generators),
+    _watch(fetcher, "dataset" if is_map else "dataset_iter", generators and _Draws(dict(fields, count=here["worker_id"]), generators),
            positions and positions.look)
     samples = None if is_map else _Samples(fields)
     _watch(fetcher, "collate_fn", samples, positions and positions.end)

@@ -537,8 +537,10 @@ class Noticed:
 def _hook_data_loader(module):
     def notice(loader, frame):
         if frame.f_code.co_name == "__init__":
+            place = users_line(frame)
             tell("loader-made", workers=loader.num_workers, prefetch_factor=loader.prefetch_factor, type=_sharing_strategy(),
-                 seconds=float(loader.timeout), **users_line(frame))
+                 seconds=float(loader.timeout), **place)
+            load("dlprobe_epochs").watch(module, loader, place)
             if loader.num_workers > 0:
                 load("dlprobe_batches").watch_taker(module)  # loaded once for all workers that are forked
 

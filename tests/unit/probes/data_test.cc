@@ -24,6 +24,7 @@ class DataTest : public ::testing::Test {
  protected:
   void draws(int32_t pid, const std::string& digest, const std::string& path = "dataset.rng",
              uint64_t loader = 77) {
+    const int64_t worker = pid % 100;
     tell({.kind = StartEventKind::kDraws,
           .process = key_of(pid),
           .path = path,
@@ -31,6 +32,7 @@ class DataTest : public ::testing::Test {
           .file = "/data/job/train.py",
           .line = 12,
           .function = "Images.__getitem__",
+          .count = worker,
           .loader = loader,
           .digests = {digest}});
   }
@@ -83,6 +85,21 @@ class DataTest : public ::testing::Test {
           .process = key_of(100),
           .loader = loader,
           .digests = std::move(batches)});
+  }
+
+  // A loop of the trainer over its loader.
+  void loops(const std::string& order, const std::string& model, const std::string& data = "1-8-0",
+             uint64_t loader = 77) {
+    tell({.kind = StartEventKind::kEpoch,
+          .process = key_of(100),
+          .path = order == "-" ? "" : "generator",
+          .type = order == "-" ? "" : "RandomSampler",
+          .file = "/data/job/train.py",
+          .line = 30,
+          .function = "main",
+          .count = 7,
+          .loader = loader,
+          .digests = {order, data, model}});
   }
 
   std::vector<Finding> found() const {
@@ -250,6 +267,94 @@ TEST_F(DataTest, AVariableOfAClosureIsNotToBeSeededByItsName) {
   ASSERT_THAT(found(), SizeIs(1));
   EXPECT_THAT(found().front().message.plain(), HasSubstr("a copy of make_dropout.<locals>.r"));
   EXPECT_THAT(found().front().remedies.front().title.plain(), HasSubstr("Let that function draw"));
+}
+
+TEST_F(DataTest, EpochsInOneShuffledOrderAreNamed) {
+  loops("aa", "3");
+  EXPECT_THAT(found(), IsEmpty());
+  loops("aa", "3");
+  ASSERT_THAT(found(), SizeIs(1));
+  const Finding finding = found().front();
+  EXPECT_EQ(finding.code, FindingCode::kEpochsRepeated);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(finding.processes, std::vector({key_of(100)}));
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr(" got the samples of 2 epochs in the same shuffled order: the generator of "
+                        "its RandomSampler began each in the same state (seed 7); DataLoader at "
+                        "train.py:30 in main"));
+}
+
+TEST_F(DataTest, WhereNoModelLearnsThreeEpochsOfTheOnlyLoaderAreNeeded) {
+  loops("aa", "-");
+  loops("aa", "-");
+  EXPECT_THAT(found(), IsEmpty());
+  loops("aa", "-");
+  EXPECT_THAT(found(), SizeIs(1));
+  loops("bb", "-", "2-8-0");
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, EpochsThatAreToBeAlikeOrDifferAreNot) {
+  // One of them is another one.
+  loops("aa", "3");
+  loops("aa", "3");
+  loops("bb", "3");
+  // A pass for the mean; runs that each have a model of their own; evaluation.
+  loops("cc", "-", "2-8-0");
+  loops("cc", "4", "2-8-0");
+  loops("cc", "5", "2-8-0");
+  for (int epoch = 0; epoch < 4; ++epoch)
+    loops("dd", "-", "3-8-0");
+  // Other data; no order that is known.
+  loops("ee", "3", "4-8-0");
+  loops("ee", "3", "5-8-0");
+  loops("-", "3", "6-8-2");
+  loops("-", "3", "6-8-2");
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, WorkersThatDrawTheSameInEachEpochAreNamed) {
+  for (const uint64_t loader : {77, 78}) {
+    draws(loader == 77 ? 101 : 201, "aa", "numpy.random", loader);
+    draws(loader == 77 ? 102 : 202, "bb", "numpy.random", loader);
+    loops("-", "3", "1-8-2", loader);
+  }
+  ASSERT_THAT(found(), SizeIs(1));
+  const Finding finding = found().front();
+  EXPECT_EQ(finding.code, FindingCode::kEpochsRepeated);
+  EXPECT_EQ(finding.processes, std::vector({key_of(101), key_of(102)}));
+  EXPECT_EQ(finding.message.plain(),
+            "workers drew the same random numbers in each of 2 epochs: the generator of "
+            "numpy.random began each in the same state; at train.py:12 in Images.__getitem__");
+  EXPECT_THAT(finding.remedies.front().commands.at(2).plain(),
+              HasSubstr("    numpy.random.seed(info.seed % 2**32)"));
+}
+
+TEST_F(DataTest, NumbersOfOneEpochOrOfOthersAreNotRepeated) {
+  // An epoch that draws others, or nothing; a loader whose loops do not learn.
+  for (const uint64_t loader : {77, 78, 79, 80}) {
+    if (loader != 80) draws(101, loader == 79 ? "bb" : "aa", "numpy.random", loader);
+    if (loader != 79) draws(101, "cc", "dataset.rng", loader);
+    draws(101, "dd", "random", loader + 100);
+    loops("-", "3", "1-8-2", loader);
+    loops("-", "-", "2-8-2", loader + 100);
+  }
+  // Workers that live on.
+  draws(301, "aa", "numpy.random", 90);
+  loops("-", "3", "3-8-2", 90);
+  loops("-", "3", "3-8-2", 90);
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, OfWorkersThatDrawAlikeOneFindingTells) {
+  for (const uint64_t loader : {77, 78}) {
+    draws(101, "aa", "dataset.rng", loader);
+    draws(102, "aa", "dataset.rng", loader);
+    loops("-", "3", "1-8-2", loader);
+  }
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_EQ(found().front().code, FindingCode::kRandomNumbersRepeated);
 }
 
 }  // namespace

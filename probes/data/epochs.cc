@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <ranges>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "probes/data/rules.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
+
+namespace dlprobe::probes::data {
+namespace {
+
+using Events = std::vector<const StartEvent*>;
+
+constexpr std::string_view kUnknown = "-";
+
+// What an epoch tells in its digests.
+enum Word : uint8_t { kOrder, kData, kModel, kWords };
+
+std::string_view word(const StartEvent& epoch, Word which) {
+  return epoch.digests[which];
+}
+
+// A process's loops over the same data from one line.
+using Loop = std::tuple<ProcessKey, std::string, int32_t, std::string>;
+
+Loop loop_of(const StartEvent& epoch) {
+  return {epoch.process, epoch.file, epoch.line, std::string(word(epoch, kData))};
+}
+
+// The epochs of one process by which one model learns. Where no model was seen to learn, nothing
+// tells loops to learn from others: there they are those of the only loader.
+std::vector<Events> learning_epochs(const Run& run) {
+  constexpr size_t kFewestOfModel = 2;
+  constexpr size_t kFewest = 3;
+  std::map<ProcessKey, std::set<Loop>> loops;
+  std::set<ProcessKey> learning;
+  std::map<std::pair<Loop, std::string_view>, Events> groups;
+  for (const StartEvent* epoch : events_of(run, StartEventKind::kEpoch)) {
+    if (epoch->digests.size() != kWords) continue;
+    const Loop loop = loop_of(*epoch);
+    loops[epoch->process].insert(loop);
+    if (word(*epoch, kModel) != kUnknown) learning.insert(epoch->process);
+    groups[{loop, word(*epoch, kModel)}].push_back(epoch);
+  }
+  std::vector<Events> found;
+  for (auto& [key, epochs] : groups) {
+    const ProcessKey& process = epochs.front()->process;
+    const bool is_of_model = key.second != kUnknown;
+    const bool may_learn =
+        is_of_model || (!learning.contains(process) && loops.at(process).size() == 1);
+    if (may_learn && epochs.size() >= (is_of_model ? kFewestOfModel : kFewest))
+      found.push_back(std::move(epochs));
+  }
+  return found;
+}
+
+Message reason_of_order(const StartEvent& epoch) {
+  if (epoch.path.empty())
+    return say("the {} had the same epoch number in each", as_name(epoch.type));
+  const Message whose = epoch.path == "torch" ? Message("PyTorch's generator")
+                                              : say("the generator of its {}", as_name(epoch.type));
+  Message reason = whose + " began each in the same state";
+  if (epoch.count) reason += say(" (seed {})", own(*epoch.count));
+  return reason;
+}
+
+Remedy other_order(const StartEvent& epoch) {
+  const char* verify = "dlprobe run -- COMMAND";
+  if (epoch.path.empty())
+    return {.title = "Tell the sampler the number of each epoch",
+            .commands = {"sampler.set_epoch(epoch)  # before each epoch"},
+            .verify = verify};
+  if (epoch.path == "torch")
+    return {.title = "Seed PyTorch once, before the first epoch, or otherwise in each",
+            .commands = {"torch.manual_seed(seed + epoch)"},
+            .verify = verify};
+  return {.title = "Seed the generator once, before the first epoch, or otherwise in each",
+          .commands = {"generator.manual_seed(seed + epoch)"},
+          .verify = verify};
+}
+
+bool is_one_order(const Events& epochs) {
+  return word(*epochs.front(), kOrder) != kUnknown &&
+         std::ranges::all_of(epochs, [&](const StartEvent* epoch) {
+           return word(*epoch, kOrder) == word(*epochs.front(), kOrder);
+         });
+}
+
+Finding finding_of_order(const Run& run, const Events& epochs) {
+  const StartEvent& first = *epochs.front();
+  Finding finding = new_finding(FindingCode::kEpochsRepeated, Confidence::kLikely);
+  finding.discriminator = first.function + " order";
+  finding.processes = processes_of(epochs);
+  finding.first_seen = first.at;
+  finding.last_seen = epochs.back()->at;
+  finding.message = say("{} got the samples of {} epochs in the same shuffled order: ",
+                        describe_some(run, finding.processes), own(epochs.size())) +
+                    reason_of_order(first);
+  const Message place = place_of(first);
+  if (!place.empty()) finding.message += "; DataLoader" + place;
+  finding.prove(count_fact("epochs", epochs.size(), kShimSource, first.at));
+  finding.prove(text_fact("sampler", as_name(first.type), kShimSource, first.at));
+  if (!first.file.empty()) {
+    finding.prove(text_fact("loader_made_at", whole_place(first), kShimSource, first.at));
+    add_source(finding, first.file, first.line, "DataLoader made at");
+  }
+  finding.remedies.push_back(other_order(first));
+  return finding;
+}
+
+// What the workers of one epoch drew from one generator, by their numbers.
+using Draws = std::map<int64_t, const StartEvent*>;
+
+bool has_two_alike(const Draws& draws) {
+  std::set<std::vector<std::string>> digests;
+  for (const StartEvent* event : draws | std::views::values)
+    digests.insert(event->digests);
+  return digests.size() < draws.size();
+}
+
+bool are_alike(const Draws& one, const Draws& other) {
+  size_t alike = 0;
+  for (const auto& [worker, event] : one) {
+    const auto same = other.find(worker);
+    if (same == other.end()) continue;
+    if (same->second->digests != event->digests) return false;
+    ++alike;
+  }
+  return alike > 0;
+}
+
+// Of each generator what the workers of each of these epochs drew first: they may be the same ones
+// (persistent_workers).
+std::map<std::string, std::vector<Draws>> drawn_in(const Run& run, const Events& epochs) {
+  std::map<std::string, std::vector<Draws>> generators;
+  const Events all = events_of(run, StartEventKind::kDraws);
+  std::set<std::optional<uint64_t>> loaders = {std::nullopt};
+  for (const StartEvent* epoch : epochs) {
+    if (!loaders.insert(epoch->loader).second) continue;
+    std::map<std::string, Draws> drawn;
+    for (const StartEvent* event : all)
+      if (event->loader == epoch->loader && event->count) drawn[event->path][*event->count] = event;
+    for (auto& [path, draws] : drawn)
+      generators[path].push_back(std::move(draws));
+  }
+  return generators;
+}
+
+Finding finding_of_numbers(const std::vector<Draws>& epochs) {
+  Events events;
+  for (const Draws& draws : epochs)
+    std::ranges::copy(draws | std::views::values, std::back_inserter(events));
+  Events first_ones;
+  std::ranges::copy(epochs.front() | std::views::values, std::back_inserter(first_ones));
+  const StartEvent& first = *first_ones.front();
+  Finding finding = data_finding(FindingCode::kEpochsRepeated, events, processes_of(first_ones));
+  finding.discriminator += " " + first.path;
+  const Message why =
+      is_of_library(first.path)
+          ? say("the generator of {} began each in the same state", as_name(first.path))
+          : say("each epoch's workers have a copy of {} ({})", as_name(first.path),
+                as_name(first.type));
+  finding.message =
+      say("workers drew the same random numbers in each of {} epochs: ", own(epochs.size())) + why;
+  const Message place = place_of(first);
+  if (!place.empty()) finding.message += ";" + place;
+  finding.prove(count_fact("epochs", epochs.size(), kShimSource, first.at));
+  finding.prove(text_fact("generator", as_name(first.path), kShimSource, first.at));
+  finding.remedies.push_back(seed_apart(first));
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> repeated_epochs(const Run& run) {
+  std::map<std::tuple<std::string, int32_t, std::string>, Finding> of_places;
+  for (const Events& epochs : learning_epochs(run)) {
+    if (is_one_order(epochs))
+      of_places.try_emplace({epochs.front()->file, epochs.front()->line, ""},
+                            finding_of_order(run, epochs));
+    for (const auto& [path, drawn] : drawn_in(run, epochs)) {
+      // Of workers that draw alike another finding tells.
+      if (drawn.size() != epochs.size() || has_two_alike(drawn.front())) continue;
+      const auto differs = [&](const Draws& draws) { return !are_alike(drawn.front(), draws); };
+      if (std::ranges::none_of(drawn, differs)) {
+        const StartEvent& first = *drawn.front().begin()->second;
+        of_places.try_emplace({first.file, first.line, path}, finding_of_numbers(drawn));
+      }
+    }
+  }
+  std::vector<Finding> findings;
+  for (Finding& finding : of_places | std::views::values)
+    findings.push_back(std::move(finding));
+  return findings;
+}
+
+}  // namespace dlprobe::probes::data
