@@ -178,7 +178,8 @@ constexpr void list_fields_of_data(auto&& field) {
       "batch: its number, a checksum of the shapes of its arrays, and one of each array, which is "
       "\"-\" where nothing is said of it; of epoch what its order follows from (\"-\": unknown), "
       "which data, and "
-      "which model learns from it (\"-\": none was seen)");
+      "which model learns from it (\"-\": none was seen; \"3?\": its backward was, and no write to "
+      "it)");
   field("different", &StartEvent::different, "Of samples: how many checksums they have");
 }
 constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {

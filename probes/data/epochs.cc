@@ -35,27 +35,41 @@ Loop loop_of(const StartEvent& epoch) {
   return {epoch.process, epoch.file, epoch.line, std::string(word(epoch, kData))};
 }
 
-// The epochs of one process by which one model learns. Where no model was seen to learn, nothing
-// tells loops to learn from others: there they are those of the only loader.
+// How sure it is that a model learns by it.
+enum class Learning : uint8_t {
+  kUnseen,
+  kBackward,  ///< also in an attack on the model, or where an optimizer writes unseen
+  kWritten,
+};
+
+Learning learning_of(const StartEvent& epoch) {
+  if (word(epoch, kModel) == kUnknown) return Learning::kUnseen;
+  return word(epoch, kModel).ends_with('?') ? Learning::kBackward : Learning::kWritten;
+}
+
+// The epochs of one process by which one model learns: those of which it is surest. Where no model
+// was seen to learn, nothing tells loops to learn from others: there they are those of the only
+// loader.
 std::vector<Events> learning_epochs(const Run& run) {
   constexpr size_t kFewestOfModel = 2;
   constexpr size_t kFewest = 3;
   std::map<ProcessKey, std::set<Loop>> loops;
-  std::set<ProcessKey> learning;
+  std::map<ProcessKey, Learning> surest;
   std::map<std::pair<Loop, std::string_view>, Events> groups;
   for (const StartEvent* epoch : events_of(run, StartEventKind::kEpoch)) {
     if (epoch->digests.size() != kWords) continue;
     const Loop loop = loop_of(*epoch);
     loops[epoch->process].insert(loop);
-    if (word(*epoch, kModel) != kUnknown) learning.insert(epoch->process);
+    surest[epoch->process] = std::max(surest[epoch->process], learning_of(*epoch));
     groups[{loop, word(*epoch, kModel)}].push_back(epoch);
   }
   std::vector<Events> found;
   for (auto& [key, epochs] : groups) {
     const ProcessKey& process = epochs.front()->process;
-    const bool is_of_model = key.second != kUnknown;
+    const Learning learning = learning_of(*epochs.front());
+    const bool is_of_model = learning != Learning::kUnseen;
     const bool may_learn =
-        is_of_model || (!learning.contains(process) && loops.at(process).size() == 1);
+        learning == surest.at(process) && (is_of_model || loops.at(process).size() == 1);
     if (may_learn && epochs.size() >= (is_of_model ? kFewestOfModel : kFewest))
       found.push_back(std::move(epochs));
   }

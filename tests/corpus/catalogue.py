@@ -654,7 +654,7 @@ SAME_EPOCHS = (  # what is the same in each -> what the proof says
     ("copied --workers 1", {"generator": equals("dataset.rng"), "samples_made_at": holds("/same_epochs.py:")}),
 )
 EPOCHS_APART = ("set-epoch", "made-anew-apart", "goes-on --workers 2", "seeded-apart --workers 2", 
-                "copied --workers 1 --persistent", "in-order", "evaluated", "evaluated --workers 2 --persistent", "evaluated-in-guard --workers 1", "statistics",
+                "copied --workers 1 --persistent", "in-order", "evaluated", "attacked", "evaluated --workers 2 --persistent", "evaluated-in-guard --workers 1", "statistics",
                 "runs", "clients", "one-batch", "pairs", "pairs --workers 2")
 
 

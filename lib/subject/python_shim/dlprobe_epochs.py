@@ -97,11 +97,21 @@ def _order_of(sampler):
 # ---- models
 
 
+def _as_plain_tensors():
+    """Without what their classes make of it."""
+    module = sys.modules["torch"]._C
+    return (getattr(module, "DisableTorchFunctionSubclass", None) or module.DisableTorchFunction)()  # torch 1.13
+
+
+def _version_of(parameter):
+    """How often it was written to; fused optimizers do not count that."""
+    with _as_plain_tensors():
+        return parameter._version
+
+
 def _parameter_of(tensors):
     """One that they were made from: of one model always the same."""
-    torch = sys.modules["torch"]
-    guard = getattr(torch._C, "DisableTorchFunctionSubclass", None) or torch._C.DisableTorchFunction  # torch 1.13
-    with guard():
+    with _as_plain_tensors():
         nodes = [each.grad_fn for each in tensors]
     for _ in range(_MOST_NODES):
         if not nodes:
@@ -119,7 +129,8 @@ def _parameter_of(tensors):
 class _Epoch:
     def __init__(self, group, sampler, fields):
         self.group, self._sampler, self.fields = group, id(sampler), fields
-        self.iterator, self.batches, self.model, self.is_alone = None, 0, None, True
+        self.iterator, self.batches, self.is_alone = None, 0, True
+        self.model, self._parameter, self._version, self._is_written = None, None, 0, False
 
     def begins(self, iterator):
         """Whether it is the one that `iterator` begins, which may have been at work before."""
@@ -136,8 +147,22 @@ class _Epoch:
     def goes_on(self):
         return self.iterator is None or self.iterator() is not None
 
+    def learn(self, parameter, numbers):
+        self.model = 0
+        if parameter is not None:
+            self.model, self._version = numbers.of(parameter), _version_of(parameter)
+            self._parameter = sys.modules["weakref"].ref(parameter)
+
+    def go_on(self, batches):
+        self.batches = batches
+        parameter = self._parameter() if self._parameter is not None else None
+        self._is_written |= parameter is not None and _version_of(parameter) != self._version
+
     def is_known(self):
-        return self.batches >= (_FEWEST_BATCHES if self.model is not None else _MOST_BATCHES)
+        return self.batches >= (_FEWEST_BATCHES if self._is_written else _MOST_BATCHES)
+
+    def learner(self):
+        return "-" if self.model is None else "%d" % self.model if self._is_written else "%d?" % self.model
 
 
 class _Hook:
@@ -195,7 +220,7 @@ class _Epochs:
         epoch = next((each for each in self._open if each.is_of(iterator) or each.begins(iterator)), None)
         if epoch is not None:
             self._groups[iterator] = epoch.group
-            epoch.batches = iterator._num_yielded
+            epoch.go_on(iterator._num_yielded)
             if epoch.batches and list(self._groups.values()).count(epoch.group) > 1:
                 epoch.is_alone = False
             if epoch.is_known():
@@ -210,8 +235,7 @@ class _Epochs:
         self._learns_elsewhere |= iterator is None
         for epoch in self._open:
             if epoch.model is None and iterator is not None and epoch.is_of(iterator):
-                parameter = _parameter_of(tensors)
-                epoch.model = self._numbers.of(parameter) if parameter is not None else 0
+                epoch.learn(_parameter_of(tensors), self._numbers)
         self._set_hooks()
 
     def _set_hooks(self):
@@ -224,7 +248,7 @@ class _Epochs:
         is_learning = epoch.model is not None or not self._learns_elsewhere
         if epoch.batches >= _FEWEST_BATCHES and epoch.is_alone and is_learning:
             self._counts[epoch.group] += 1
-            epoch.fields["digests"].append("-" if epoch.model is None else str(epoch.model))
+            epoch.fields["digests"].append(epoch.learner())
             tell("epoch", **epoch.fields)
 
     def _tell_all(self, group=None):

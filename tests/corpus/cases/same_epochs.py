@@ -143,6 +143,16 @@ class Job:
                     with torch.no_grad():
                         self.model(batch)
 
+    def attacked(self):
+        """It evaluates under an attack, for which it needs gradients."""
+        sampler = DistributedSampler(Numbered(), 1, 0)
+        loader, other = self.loader(sampler=sampler), self.loader(sampler=DistributedSampler(Numbered(), 1, 0))
+        for epoch in range(3):
+            sampler.set_epoch(epoch)
+            self.learn(loader)
+            for batch in other:
+                self.model(batch.requires_grad_()).mean().backward()
+
     def evaluated_in_guard(self):
         self.evaluated(torch.no_grad)
 

@@ -295,6 +295,16 @@ TEST_F(DataTest, WhereNoModelLearnsThreeEpochsOfTheOnlyLoaderAreNeeded) {
   EXPECT_THAT(found(), IsEmpty());
 }
 
+// By a fused optimizer, or in an attack on the model.
+TEST_F(DataTest, WhereNoModelIsWrittenToBackwardCounts) {
+  loops("aa", "3?");
+  loops("aa", "3?");
+  loops("bb", "-", "2-8-0");
+  EXPECT_THAT(found(), SizeIs(1));
+  loops("cc", "3", "2-8-0");
+  EXPECT_THAT(found(), IsEmpty());
+}
+
 TEST_F(DataTest, EpochsThatAreToBeAlikeOrDifferAreNot) {
   // One of them is another one.
   loops("aa", "3");
