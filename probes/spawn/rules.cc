@@ -115,7 +115,13 @@ Message what_is_unpicklable(const StartEvent& event) {
   return event.type.empty() ? text : text + ")";
 }
 
-void add_pickle_remedies(Finding& finding, const StartEvent& event) {
+// It was on its way back.
+bool is_of_worker(const Run& run, const StartEvent& event) {
+  const ProcessInfo* process = run.find_process(event.process);
+  return event.method.empty() && process != nullptr && process->role == Role::kWorker;
+}
+
+void add_pickle_remedies(const Run& run, const StartEvent& event, Finding& finding) {
   const auto remedy = [&](Message title, std::vector<Message> lines) {
     finding.remedies.push_back({.title = std::move(title),
                                 .commands = std::move(lines),
@@ -130,6 +136,10 @@ void add_pickle_remedies(Finding& finding, const StartEvent& event) {
         {});
   } else if (event.type.contains("local class")) {
     remedy("Define the class at module level: workers look it up by name", {});
+  } else if (is_of_worker(run, event)) {
+    remedy("Return plain data from the worker: what the object holds, not the object itself",
+           {"return dict(row)  # of a row of a database; tuple(row), list(generator)",
+            "return file.read()  # of a file or a response"});
   } else {
     remedy("Create it in the worker: on first use, or in worker_init_fn", {});
     remedy("Or do not pickle it",
@@ -146,7 +156,9 @@ std::optional<Finding> unpicklable(const Run& run) {
   // What goes through a queue is pickled under any start method; no start is told for it.
   const bool is_sent_later = first.method.empty();
   finding.message =
-      is_sent_later
+      is_of_worker(run, first) ? say("{} cannot be pickled, so {} cannot send it back",
+                                     what_is_unpicklable(first), describe(run, first.process))
+      : is_sent_later
           ? say("{} cannot be pickled, so it cannot go to the processes of a pool or queue",
                 what_is_unpicklable(first))
           : say("{} cannot be pickled, and {} sends it to each process it starts",
@@ -160,7 +172,7 @@ std::optional<Finding> unpicklable(const Run& run) {
   finding.rule_out("DLP0407",
                    "pickling failed in the process that starts the worker; the worker was not "
                    "reached");
-  add_pickle_remedies(finding, first);
+  add_pickle_remedies(run, first, finding);
   if (!is_sent_later) add_fork_remedy(run, finding, "pickling");
   return finding;
 }

@@ -183,6 +183,18 @@ TEST_F(SpawnTest, WhatGoesThroughAQueueCannotBePickledUnderAnyStartMethod) {
     EXPECT_THAT(remedy.settings, IsEmpty()) << remedy.title.plain();
 }
 
+TEST_F(SpawnTest, WhatAWorkerCannotSendBackIsToBePlain) {
+  started(101);
+  tell(101, {.kind = StartEventKind::kRefused,
+             .cause = StartRefusal::kUnpicklable,
+             .path = "task[1][0]",
+             .type = "sqlite3.Row"});
+  ends(kRoot, 1);
+  const Finding finding = examine().findings.front();
+  EXPECT_THAT(finding.message.plain(), HasSubstr("cannot send it back"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Return plain data"));
+}
+
 TEST_F(SpawnTest, WhatStandsBelowTheGuardIsToBeMovedOutOfIt) {
   for (const bool has_main : {false, true}) {
     run().start_events.clear();
