@@ -76,8 +76,10 @@ std::vector<const TreeSnapshot*> recent(const Run& run, std::string_view machine
     if (at >= until) return true;
     if (patience && at >= patience->over_at) return true;
     if (had_rank_given_up(run, at + kSecond)) return true;
-    const auto gave_up = gave_up_at(run, at - kAtOnce);
-    return gave_up && *gave_up <= at + kSecond;
+    const StartEvent* gave_up = first_to_give_up(run, at - kAtOnce);
+    // Who waits for a batch does so until its time is over.
+    const bool is_of_loader = gave_up != nullptr && is_of_timeout(*gave_up);
+    return gave_up != nullptr && gave_up->at <= at + (is_of_loader ? kSecond / 4 : kSecond);
   };
   for (const TreeSnapshot& tree : run.snapshots | std::views::reverse) {
     if (tree.at < from || newest - tree.at > kOldest) break;
