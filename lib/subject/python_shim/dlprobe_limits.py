@@ -9,8 +9,8 @@ from dlprobe_trace import absolute, users_place
 _HARDLY_ANYTHING = 1 << 16  # bytes: what is left where a write was cut short
 
 
-def _is_written(file):
-    return type(file).__module__ in ("_io", "tempfile") and isinstance(getattr(file, "name", None), str) \
+def _is_written(file, kind=str):
+    return type(file).__module__ in ("_io", "tempfile") and isinstance(getattr(file, "name", None), kind) \
         and not {"w", "a", "x", "+"}.isdisjoint(str(getattr(file, "mode", "")))
 
 
@@ -31,6 +31,8 @@ def _file_written_in(entries):
         for value in frame.f_locals.values():
             if _is_written(value):
                 return absolute(value.name)
+            if _is_written(value, int):  # of os.fdopen, mostly of tempfile.mkstemp, and closed meanwhile
+                return os.path.join(_temporary_folder(), "")
     return None
 
 
@@ -71,7 +73,7 @@ def _fullness(path):
     left = os.statvfs(folder)
     return {"path": path, "free_bytes": left.f_bavail * left.f_frsize, "free_inodes": left.f_favail if left.f_files else None,
             "bytes": left.f_blocks * left.f_frsize, "limit": left.f_files,
-            "temporary": os.path.realpath(path).startswith(os.path.join(_temporary_folder(), ""))}
+            "temporary": os.path.join(os.path.realpath(path), "").startswith(os.path.join(_temporary_folder(), ""))}
 
 
 def _cut_short(path):
