@@ -124,6 +124,8 @@ inline constexpr auto kNumberNames = std::to_array<std::string_view>({
     "speed",
     "speed_of_fewer",
     "speed_with_one_thread",
+    "stack_limit",
+    "stack_used",
     "stale_bytes",
     "stale_files",
     "stalled_for",

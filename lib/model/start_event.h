@@ -31,6 +31,8 @@ enum class StartEventKind {
   kFailed,           ///< an exception ended what `ended` says
   kExits,    ///< a child called sys.exit, a process os._exit or os.abort: `message`; `count`: its
              ///< code
+  kCrashed,  ///< a signal ended it that its own code made: `message`; `file`, `raised_in`: where it
+             ///< stood; `count`: so many frames are shown of it
   kDraws,    ///< a DataLoader's worker draws from a random generator for its samples
   kSamples,  ///< the samples that a worker read of an IterableDataset
   kRankSamples,    ///< the first that a rank reads in a shuffled order to learn from
@@ -45,15 +47,15 @@ enum class StartEventKind {
 template <>
 struct Names<StartEventKind> {
   static constexpr auto kList =
-      std::to_array<std::string_view>({"interpreter",  "chosen",         "started",
-                                       "refused",      "main-imported",  "main-not-imported",
-                                       "first-batch",  "loader-made",    "batches",
-                                       "mpi-begins",   "mpi-ready",      "meets-at",
-                                       "joined-group", "waits-at-most",  "failed",
-                                       "exits",        "draws",          "samples",
-                                       "rank-samples", "batches-sent",   "batches-taken",
-                                       "epoch",        "position-moved", "hook-failed",
-                                       "read",         "foreseen"});
+      std::to_array<std::string_view>({"interpreter",   "chosen",        "started",
+                                       "refused",       "main-imported", "main-not-imported",
+                                       "first-batch",   "loader-made",   "batches",
+                                       "mpi-begins",    "mpi-ready",     "meets-at",
+                                       "joined-group",  "waits-at-most", "failed",
+                                       "exits",         "crashed",       "draws",
+                                       "samples",       "rank-samples",  "batches-sent",
+                                       "batches-taken", "epoch",         "position-moved",
+                                       "hook-failed",   "read",          "foreseen"});
 };
 
 /// Why a process was not started.
@@ -159,7 +161,9 @@ constexpr void list_fields_of_failures(auto&& field) {
   field(
       "called_at", &StartEvent::called_at,
       "Of failed for want of GPU memory in a torch.nn.Module: the user's own line that called the "
-      "outermost one; hostile text");
+      "outermost one; of a failed task the call of the user's own function, \"decode('a.jpg', "
+      "...)\", of "
+      "plain values alone; secrets masked, hostile text");
 }
 constexpr void list_fields_of_data(auto&& field) {
   field("loader", &StartEvent::loader,

@@ -153,4 +153,16 @@ std::vector<std::string> PrivateFolder::take_links(std::string_view name_prefix)
   return texts;
 }
 
+std::map<std::string, std::string> PrivateFolder::read_files(std::string_view name_prefix) const {
+  constexpr uint64_t kLargest = uint64_t{64} << 10U;
+  std::map<std::string, std::string> texts;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
+    const std::string name = entry.path().filename().native();
+    if (!name.starts_with(name_prefix) || entry.is_symlink(ignored)) continue;
+    if (auto text = read_whole_file(entry.path(), kLargest)) texts.emplace(name, std::move(*text));
+  }
+  return texts;
+}
+
 }  // namespace dlprobe

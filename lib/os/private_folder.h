@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,6 +53,9 @@ class PrivateFolder {
   /// What the symbolic links in it hold whose names begin so; they are removed. A process can make
   /// one when it has no descriptor left.
   std::vector<std::string> take_links(std::string_view name_prefix) const;
+
+  /// The names of the files in it that begin so, in order, and their texts; of each at most 64 KiB.
+  std::map<std::string, std::string> read_files(std::string_view name_prefix) const;
 
  private:
   explicit PrivateFolder(std::string path);

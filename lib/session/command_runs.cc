@@ -145,6 +145,7 @@ void CommandRuns::run_once(const std::optional<Trial>& trial) {
   containment_.reset();
   guard_.reset();
   shim_.reset();
+  ended_ = 0;
 }
 
 std::optional<ProcessKey> CommandRuns::start(ChildSpec spec, const std::optional<Trial>& trial) {
@@ -264,6 +265,16 @@ void CommandRuns::take_news() {
     learn_timeout(event);
     learn_rank(event);
     context_.recorder.add(std::move(event));
+  }
+  take_crashes();
+}
+
+void CommandRuns::take_crashes() {
+  const size_t ended = context_.recorder.current_run().exits.size();
+  if (std::exchange(ended_, ended) == ended) return;
+  for (StartEvent& crash : shim_->read_crashes()) {
+    crash.at = context_.now();
+    context_.recorder.add(std::move(crash));
   }
 }
 

@@ -36,6 +36,7 @@ class CommandRuns final : private WatchGuide {
   void end_what_goes_on(const WatchResult& watched, pid_t child);
   void tell_which_overrides_failed() const;
   void tell_what_is_asked();
+  void take_crashes();
   void learn_timeout(const StartEvent& event);
   void learn_rank(const StartEvent& event);
   void look_at_tasks(const std::optional<ProcessKey>& refused);
@@ -57,6 +58,7 @@ class CommandRuns final : private WatchGuide {
   std::shared_ptr<void> guard_;  ///< ends the trial should dlprobe be killed
   std::optional<Containment> containment_;
   std::map<ProcessKey, JobRank> ranks_;  ///< told since the last call
+  size_t ended_ = 0;                     ///< processes, when it was last asked who crashed
   bool was_told_early_ = false;
   bool was_told_of_question_ = false;
   BootNs shortest_timeout_ = 0;  ///< of its loaders and process groups; 0: none has one

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "lib/subject/crash_text.h"
 #include "lib/subject/python_shim/sources.h"
 #include "lib/subject/told_lines.h"
 
@@ -90,6 +91,7 @@ Expected<PythonShim> PythonShim::prepare_in(const std::string& parent, const Shi
   DLP_CHECK(folder.write("sitecustomize.py", sitecustomize_source()));
   DLP_CHECK(folder.write("dlprobe_start.py", start_source()));
   DLP_CHECK(folder.write("dlprobe_batches.py", batches_source()));
+  DLP_CHECK(folder.write("dlprobe_crash.py", crash_source()));
   DLP_CHECK(folder.write("dlprobe_data.py", data_source()));
   DLP_CHECK(folder.write("dlprobe_epochs.py", epochs_source()));
   DLP_CHECK(folder.write("dlprobe_hooks.py", hooks_source()));
@@ -124,6 +126,17 @@ std::vector<StartEvent> PythonShim::read_new() {
   }
   for (const std::string& note : folder_.take_links("note-"))
     take(note);
+  return events;
+}
+
+std::vector<StartEvent> PythonShim::read_crashes() {
+  std::vector<StartEvent> events;
+  for (const auto& [name, text] : folder_.read_files("crash-")) {
+    size_t& known = crashes_[name];
+    auto event = text.size() > known ? parse_crash(text) : std::nullopt;
+    known = std::max(known, text.size());
+    if (event) events.push_back(std::move(*event));
+  }
   return events;
 }
 

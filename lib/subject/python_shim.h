@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -55,7 +56,8 @@ std::vector<Setting> settings_of(const PythonOverrides& overrides);
 ///
 /// The interpreters tell of themselves through a FIFO in that folder, opened and closed for each
 /// event, or through symbolic links in it where they have no descriptor left. Nothing of it
-/// outlives this object, but for PYTHONPATH in the environment of processes that go on.
+/// outlives this object, but for PYTHONPATH in the environment of processes that go on. What a
+/// process writes that crashes is in a file of its own there.
 class PythonShim {
  public:
   /// Errors name the folder that could not be made or written.
@@ -73,6 +75,9 @@ class PythonShim {
   /// The events since the last call, in the order in which they came. What is no event is left out.
   std::vector<StartEvent> read_new();
 
+  /// What processes have written that crashed since the last call: to be asked once one has ended.
+  std::vector<StartEvent> read_crashes();
+
  private:
   static Expected<PythonShim> prepare_in(const std::string& parent, const ShimOptions& options);
   PythonShim(PrivateFolder folder, UniqueFd events)
@@ -80,6 +85,7 @@ class PythonShim {
 
   PrivateFolder folder_;
   UniqueFd events_;
+  std::map<std::string, size_t> crashes_;  ///< how much of each file was read
   LineBuffer lines_;
 };
 

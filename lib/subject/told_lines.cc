@@ -144,7 +144,7 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
         .chain = mask_secrets(line.value("chain", std::vector<std::string>())),
         .again = text_of(line, "again"),
         .shared_file = text_of(line, "shared"),
-        .called_at = text_of(line, "called_at"),
+        .called_at = masked(line, "called_at"),
         .loader = optional_number<uint64_t>(line, "loader"),
         .digests = line.value("digests", std::vector<std::string>()),
         .different = optional_number<uint64_t>(line, "different"),

@@ -15,7 +15,7 @@ ARROWS = {
     "lib/record": {"lib/base", "lib/model", "lib/record"},
     "lib/os": {"lib/base", "lib/model", "lib/os"},
     "lib/proc": {"lib/base", "lib/model", "lib/os", "lib/proc"},
-    "lib/subject": {"lib/base", "lib/model", "lib/record", "lib/os", "lib/proc", "lib/subject"},
+    "lib/subject": {"lib/base", "lib/foreign", "lib/model", "lib/record", "lib/os", "lib/proc", "lib/subject"},
     "lib/stacks": {"lib/base", "lib/foreign", "lib/model", "lib/os", "lib/proc", "lib/stacks"},
     "lib/collect": {"lib/base", "lib/model", "lib/os", "lib/proc", "lib/stacks", "lib/collect", "lib/foreign"},
     "lib/session": {"lib/base", "lib/foreign", "lib/model", "lib/record", "lib/os", "lib/proc", "lib/subject",

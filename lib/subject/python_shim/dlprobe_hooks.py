@@ -10,7 +10,7 @@ import sys
 from errno import EACCES, EDQUOT, EFBIG, EMFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS
 
 from dlprobe_start import describe, learn_own_start, load, options, pass_on, tell
-from dlprobe_trace import Trace, entries_of, users_line, users_place
+from dlprobe_trace import Trace, entries_of, users_call, users_line, users_place
 
 _MOST_ENDS_TOLD = 20  # of one process, each place once
 _MOST_CAUSES = 4  # of an exception's chain
@@ -278,7 +278,8 @@ def tell_end(ended, error, sent=None, wanted=None):
         _told.add(key)
         tell_refusal(trace, sent)
         refusal = _system_error(error)
-        fields = dict(users_place(trace.entries), wanted=wanted, error_number=getattr(refusal, "errno", None),
+        called = users_call(trace.entries) if ended == "task" else None
+        fields = dict(users_place(trace.entries), wanted=wanted, called_at=called, error_number=getattr(refusal, "errno", None),
                       path=getattr(refusal, "filename", None) or _missing_name(error))
         fields.update(_refused_resource(error, refusal))
         if _is_begun:
@@ -436,6 +437,7 @@ def _before_end_of_child(*_):
         _tell_exit("sys.exit", error.code, users_place(entries_of(error)))
     elif error is not None:
         _tell_child_failed(error)
+    load("dlprobe_crash").forget()
 
 
 def _ends_child(frame):
@@ -468,9 +470,8 @@ def _begin_child():
     learn_own_start()
     _told.clear()
     _watch_children(sys.modules["multiprocessing.process"])
-    if _is_begun:
-        return  # in what it was forked from
-    _is_begun = True
+    _is_begun = True  # maybe in what it was forked from
+    load("dlprobe_crash").watch()
 
 
 class _Children(set):
@@ -547,6 +548,7 @@ def _hook_data_loader(module):
     def notice_worker(_instance, frame):
         if frame.f_code.co_name == "_worker_loop":
             load("dlprobe_data").watch_worker(frame)
+            load("dlprobe_crash").watch_worker_of_torch()
         elif "torch.distributed.distributed_c10d" in sys.modules and frame.f_code.co_name == "__init__":
             load("dlprobe_data").watch_trainer(frame)
 
@@ -564,6 +566,7 @@ def _before_mpi(_module):
 
 def _after_mpi(_module):
     tell("mpi-ready")
+    load("dlprobe_ranks").hook_exit()
 
 
 # ---- what is hooked when
@@ -581,7 +584,7 @@ AFTER = {
     "concurrent.futures.process": [_hook_executor],
     "joblib.externals.loky.process_executor": [_hook_executor],
     "loky.process_executor": [_hook_executor],
-    "threading": [_hook_threading],
+    "threading": [_hook_threading, lambda _module: load("dlprobe_crash").watch()],
     "torch._utils": [_hook_torch_utils],
     "torch.distributed.distributed_c10d": [lambda module: load("dlprobe_ranks").hook_groups(module)],
     "torch.distributed.rendezvous": [lambda module: load("dlprobe_ranks").hook_meeting(module)],

@@ -8,11 +8,31 @@ from dlprobe_start import tell
 from dlprobe_trace import users_line
 
 data_parallel = []  # of the models of this process that each rank has whole: the ranks are to learn from different samples
+_hooked = []
 _LISTENS = "0A"  # in /proc/net/tcp
 _MOST_OF_COMMAND = 200  # characters
 
 
+def hook_exit():
+    """Where the main thread of a rank called sys.exit at last, told when its interpreter ends: it need not end by that."""
+    called, pid = [], os.getpid()
+
+    def before_exit(status=None, *_):
+        if status and sys.modules["threading"].current_thread() is sys.modules["threading"].main_thread():
+            called[:] = [status if isinstance(status, int) else 1, users_line(sys._getframe(2))]
+
+    def before_shutdown(*_):
+        if called and os.getpid() == pid:
+            tell("exits", message="sys.exit", count=called[0], **called[1])
+
+    if not _hooked:
+        _hooked.append(True)
+        call_before(sys, "exit", before_exit)
+        call_before(sys.modules["threading"], "_shutdown", before_shutdown)
+
+
 def hook_groups(module):
+    hook_exit()
     told = [float("inf")]
 
     def notice(_instance, frame):

@@ -24,6 +24,8 @@ def _is_users(frame):
     if frame.f_globals.get("__name__") in MAIN_NAMES and frame.f_globals.get("__file__") == frame.f_code.co_filename:
         return True
     name, module = frame.f_code.co_filename, frame.f_globals.get("__file__")
+    if name == "<string>" and "__name__" not in frame.f_globals:
+        return False  # a method of a manager's proxy
     # Of Cython's code the file is one of where it was built.
     return is_users_file(name) and (name.startswith("<") or not module or is_users_file(module))
 
@@ -62,6 +64,17 @@ def users_place(entries, at_module_level=False):
 
 def users_line(frame):
     return users_place(calls_to(frame))
+
+
+def users_call(entries):
+    """The call by which a library came to the user's code, "decode('a.jpg', ...)": of what is plain the value, as it is by now."""
+    for frame, _line in entries:
+        if _is_users(frame):
+            code = frame.f_code
+            values = [frame.f_locals.get(name) for name in code.co_varnames[:code.co_argcount]]
+            shown = [repr(value)[:60] if type(value) in (int, float, str, bytes, bool) else "..." for value in values]
+            return "%s(%s)" % (code.co_name, ", ".join(shown))
+    return None
 
 
 class Trace:
