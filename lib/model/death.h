@@ -23,9 +23,12 @@ struct SignalSent {
   std::string sender_comm;
   std::string sender_command;
   std::optional<ProcessKey> sender;
+  bool by_ended = false;
   bool by_dlprobe = false;
   std::optional<uint64_t> code_address;
   std::string code_file;
+  std::optional<int32_t> thread;
+  std::optional<uint64_t> stack_used;
 
   bool operator==(const SignalSent&) const = default;
 };
@@ -43,9 +46,19 @@ constexpr void list_fields(auto&& field, Of<SignalSent> /*of*/) {
   field("scomm", &SignalSent::sender_comm, "hostile text; empty: it had ended before it was read");
   field("scmd", &SignalSent::sender_command, "its first arguments, secrets masked; hostile text");
   field("sender", &SignalSent::sender, "where it is a process of the tree");
+  field(
+      "ended", &SignalSent::by_ended,
+      "Whether the thread that sent it had ended a moment later, and its process had not: a child "
+      "that asked for it (PR_SET_PDEATHSIG) is sent it by the end of its parent's thread");
   field("ours", &SignalSent::by_dlprobe, "which passed it on, or ended what it had started");
   field("ip", &SignalSent::code_address, "where the receiver was, if it caused the fault itself");
   field("ipfile", &SignalSent::code_file, "the mapped file with that address; may be empty");
+  field("tid", &SignalSent::thread, "the thread that caused the fault itself");
+  field("stack", &SignalSent::stack_used,
+        "of a main thread that caused SIGSEGV: what it had taken of its stack, whatever of that "
+        "there "
+        "was",
+        Unit::kBytes);
 }
 
 /// The signals whose senders are recorded: those that end a process unless it has a handler.

@@ -85,6 +85,7 @@ struct ProcessInfo {
   Observed<Limit> open_files_limit = failure(ErrorCode::kInsufficient, "not read");
   Observed<Limit> cpu_time_limit = failure(ErrorCode::kInsufficient, "not read");
   Observed<Limit> file_size_limit = failure(ErrorCode::kInsufficient, "not read");
+  Observed<Limit> stack_limit = failure(ErrorCode::kInsufficient, "not read");
   int32_t session = 0;
   int32_t terminal = 0;
   Observed<std::string> cgroup = failure(ErrorCode::kInsufficient, "not read");
@@ -122,6 +123,7 @@ constexpr void list_fields(auto&& field, Of<ProcessInfo> /*of*/) {
   field("nofile", &ProcessInfo::open_files_limit, "RLIMIT_NOFILE");
   field("cpu_limit", &ProcessInfo::cpu_time_limit, "RLIMIT_CPU, in seconds");
   field("fsize_limit", &ProcessInfo::file_size_limit, "RLIMIT_FSIZE, in bytes");
+  field("stack_limit", &ProcessInfo::stack_limit, "RLIMIT_STACK, in bytes");
   field("session", &ProcessInfo::session, "pid of the session's leader; 0: not read");
   field("tty", &ProcessInfo::terminal, "device of the controlling terminal (tty_nr); 0: none");
   field("cgroup", &ProcessInfo::cgroup, "its memory cgroup");

@@ -28,11 +28,13 @@ namespace {
 constexpr size_t kDataPages = 4;  ///< of one CPU's ring: some 150 records of signal_generate
 
 #ifdef __x86_64__
-constexpr uint64_t kCodeAddressRegister = uint64_t{1} << 8U;  ///< PERF_REG_X86_IP
+// PERF_REG_X86_DX, _SI, _SP and _IP
+constexpr uint64_t kRegisters = uint64_t{3} << 3U | uint64_t{3} << 7U;
 #elifdef __aarch64__
-constexpr uint64_t kCodeAddressRegister = uint64_t{1} << 32U;  ///< PERF_REG_ARM64_PC
+// PERF_REG_ARM64_X1, _X2, _SP and _PC
+constexpr uint64_t kRegisters = uint64_t{3} << 1U | uint64_t{3} << 31U;
 #else
-constexpr uint64_t kCodeAddressRegister = 0;
+constexpr uint64_t kRegisters = 0;
 #endif
 
 int64_t nanoseconds_of(clockid_t clock) {
@@ -128,7 +130,9 @@ TracepointRecord parse_sample(Cursor cursor) {
   const auto size = cursor.value<uint32_t>();
   const auto fields = cursor.take(size);
   record.fields.assign(fields.begin(), fields.end());
-  if (kCodeAddressRegister != 0 && cursor.value<uint64_t>() != PERF_SAMPLE_REGS_ABI_NONE) {
+  if (kRegisters != 0 && cursor.value<uint64_t>() != PERF_SAMPLE_REGS_ABI_NONE) {
+    record.arguments = {cursor.value<uint64_t>(), cursor.value<uint64_t>()};
+    record.stack_pointer = cursor.value<uint64_t>();
     record.code_address = cursor.value<uint64_t>();
   }
   return record;
@@ -252,9 +256,9 @@ Expected<std::unique_ptr<Tracepoint>> SystemKernelEvents::open_tracepoint(
   attributes.config = id;
   attributes.sample_period = 1;
   attributes.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW;
-  if (kCodeAddressRegister != 0) {
+  if (kRegisters != 0) {
     attributes.sample_type |= PERF_SAMPLE_REGS_USER;
-    attributes.sample_regs_user = kCodeAddressRegister;
+    attributes.sample_regs_user = kRegisters;
   }
   attributes.wakeup_events = 1;
   attributes.use_clockid = 1;

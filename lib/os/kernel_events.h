@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,7 +20,9 @@ struct TracepointRecord {
   int32_t pid = 0;  ///< of the process that ran, in dlprobe's pid namespace; 0: it is not in it
   int32_t tid = 0;
   std::optional<uint64_t> code_address;  ///< where its thread was in user space
-  std::vector<std::byte> fields;         ///< laid out as the tracepoint's format says
+  std::optional<uint64_t> stack_pointer;
+  std::array<uint64_t, 2> arguments = {};  ///< the second and third of its system call
+  std::vector<std::byte> fields;           ///< laid out as the tracepoint's format says
 };
 
 /// Adds the samples among records as the ring of perf_event_open(2) has them for a tracepoint,

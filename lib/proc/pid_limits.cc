@@ -47,6 +47,10 @@ Expected<Limit> parse_cpu_time_limit(std::string_view text) {
   return parse_limit(text, "Max cpu time");
 }
 
+Expected<Limit> parse_stack_limit(std::string_view text) {
+  return parse_limit(text, "Max stack size");
+}
+
 Expected<Limit> parse_file_size_limit(std::string_view text) {
   return parse_limit(text, "Max file size");
 }

@@ -20,4 +20,7 @@ Expected<Limit> parse_cpu_time_limit(std::string_view text);
 /// The soft and hard limit of "Max file size", in bytes.
 Expected<Limit> parse_file_size_limit(std::string_view text);
 
+/// The soft and hard limit of "Max stack size", in bytes.
+Expected<Limit> parse_stack_limit(std::string_view text);
+
 }  // namespace dlprobe

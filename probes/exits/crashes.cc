@@ -52,8 +52,8 @@ std::optional<uint64_t> hex_after(std::string_view line, std::string_view name) 
 }
 
 // A fault right at the stack pointer: "segfault at 7ffc7bf66f60 ip ... sp 7ffc7bf66f40 error 6"
-// (show_signal_msg in arch/x86/mm/fault.c).
-bool overflowed_stack(const Death& death) {
+// (show_signal_msg in arch/x86/mm/fault.c), of a process without a handler.
+bool is_logged_overflow(const Death& death) {
   constexpr uint64_t kNear = 16384;  // a frame's worth
   constexpr uint64_t kLowPages = 1 << 16;
   return std::ranges::any_of(death.log, [](const KernelLogLine* line) {
@@ -62,6 +62,78 @@ bool overflowed_stack(const Death& death) {
     if (!fault || !stack || *fault < kLowPages) return false;
     return std::max(*fault, *stack) - std::min(*fault, *stack) <= kNear;
   });
+}
+
+// The kernel found no room on the stack to call its handler, and raised the signal itself
+// (force_sigsegv in kernel/signal.c).
+bool has_no_room_for_handler(const ExitFacts& facts, const Death& death) {
+  constexpr BootNs kAtOnce = 10 * kMillisecond;
+  return death.sent != nullptr && is_own_fault(*death.sent) &&
+         std::ranges::any_of(facts.run->signals, [&](const SignalSent& sent) {
+           return sent.target == death.sent->target && sent.signal == SIGSEGV &&
+                  is_from_kernel(sent) && !is_own_fault(sent) && sent.at >= death.sent->at &&
+                  sent.at <= death.sent->at + kAtOnce;
+         });
+}
+
+std::optional<uint64_t> stack_limit_of(const Death& death) {
+  return death.process->stack_limit ? death.process->stack_limit->soft : std::nullopt;
+}
+
+constexpr uint64_t kLargestFrame = 1 << 20;
+
+// Of the main thread, whose stack grows until its limit.
+bool is_at_stack_limit(const Death& death) {
+  constexpr uint64_t kNear = 65536;
+  const auto limit = stack_limit_of(death);
+  const auto used = death.sent == nullptr ? std::nullopt : death.sent->stack_used;
+  return limit && used && *used + kNear >= *limit && *used <= *limit + kLargestFrame;
+}
+
+// What the process itself has written when it crashed; null: nothing.
+const StartEvent* crash_of(const ExitFacts& facts, const Death& death) {
+  const StartEvent* last = nullptr;
+  for (const StartEvent& event : facts.run->start_events) {
+    if (event.kind == StartEventKind::kCrashed && event.process == death.process->key)
+      last = &event;
+  }
+  return last;
+}
+
+bool is_recursion(const StartEvent* crash) {
+  return crash != nullptr && crash->type == "recursion";
+}
+
+bool overflowed_stack(const ExitFacts& facts, const Death& death) {
+  if (death.signal != SIGSEGV) return false;
+  return is_logged_overflow(death) || has_no_room_for_handler(facts, death) ||
+         is_at_stack_limit(death) || is_recursion(crash_of(facts, death));
+}
+
+// Also of a process that was forked by another thread than the main one: it goes on on that stack.
+bool is_in_other_thread(const Death& death) {
+  if (death.sent == nullptr) return false;
+  const auto limit = stack_limit_of(death);
+  const bool is_far =
+      limit && death.sent->stack_used && *death.sent->stack_used > *limit + kLargestFrame;
+  return is_far || (death.sent->thread && *death.sent->thread != death.process->key.pid);
+}
+
+// Which stack it was, and how large that may be.
+Message stack_words(const Death& death) {
+  if (is_in_other_thread(death)) return "; it was the stack of another thread than the main one";
+  const auto limit = stack_limit_of(death);
+  if (!limit) return "";
+  return say("; its main thread may have {} of stack (ulimit -s)", format_bytes(*limit));
+}
+
+Message place_of_crash(const StartEvent* crash) {
+  if (crash == nullptr || crash->file.empty()) return "";
+  Message place = place_of(*crash);
+  if (crash->type == "elsewhere")
+    return say(", in a thread without Python; the main thread was{}", place);
+  if (is_recursion(crash)) place += ", which is called by itself, over and over";
+  return place;
 }
 
 /// Whether it is what the process had at /dev/shm: it may have another one mounted.
@@ -94,12 +166,34 @@ std::vector<Message> open_in_worker(bool has_loader) {
           "multiprocessing.get_context('spawn')"};
 }
 
-void add_remedies_for_crash(const ExitFacts& facts, const Death& death, ExitCause& cause) {
+// Where its line is known: what the call there hands over, and what the native stack was.
+Remedy look_at_call(const Death& death, const StartEvent& crash) {
+  const Message place = short_place(crash);
+  const bool is_abort = death.signal == SIGABRT;
+  return {.title = say("Look at the call at {}: {}. A debugger shows the frames of C", place,
+                       is_abort ? "what it printed last says what was wrong with what it was given"
+                                : "that what it hands over is as large, and of the type, that the "
+                                  "code expects, and still lives"),
+          .commands = {"gdb -ex run -ex bt --args python train.py"},
+          .verify = "dlprobe run -- COMMAND"};
+}
+
+Remedy look_with_faulthandler(const ExitFacts& facts, const Death& death) {
   const bool is_worker = death.process->role == Role::kWorker;
   Remedy look{.title = say("See which Python line crashed: run it with faulthandler{}",
                            is_worker ? " and at most one worker" : ""),
               .commands = {"PYTHONFAULTHANDLER=1 python train.py"},
               .verify = "dlprobe run -- COMMAND"};
+  if (is_worker && has_data_loader(*facts.run))
+    look.commands.emplace_back("DataLoader(..., num_workers=0)");
+  return look;
+}
+
+void add_remedies_for_crash(const ExitFacts& facts, const Death& death, const StartEvent* crash,
+                            ExitCause& cause) {
+  const bool is_worker = death.process->role == Role::kWorker;
+  const bool has_line = crash != nullptr && !crash->file.empty();
+  Remedy look = has_line ? look_at_call(death, *crash) : look_with_faulthandler(facts, death);
   if (!is_worker && death.process->rank_of_several() != nullptr && death.signal == SIGABRT) {
     look.title +=
         "; let torch compare what the ranks call, for Gloo calls abort() where a tensor "
@@ -108,14 +202,40 @@ void add_remedies_for_crash(const ExitFacts& facts, const Death& death, ExitCaus
   }
   cause.remedies.push_back(std::move(look));
   if (!is_worker) return;
-  const bool has_loader = has_data_loader(*facts.run);
-  if (has_loader) cause.remedies.back().commands.emplace_back("DataLoader(..., num_workers=0)");
   cause.remedies.push_back(
       {.title = "If it crashes only in workers: open files, databases (lmdb), MPI and GPU contexts "
                 "in the worker, not before the fork, or start workers by spawn",
-       .commands = open_in_worker(has_loader),
+       .commands = open_in_worker(has_data_loader(*facts.run)),
        .verify = "dlprobe run -- COMMAND",
        .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
+}
+
+Remedy more_stack(const Death& death, const StartEvent* crash) {
+  Remedy remedy{.verify = "dlprobe run -- COMMAND"};
+  if (is_recursion(crash)) {
+    remedy.title =
+        say("Replace the recursion at {} by a loop, or lower sys.setrecursionlimit() so "
+            "that it raises RecursionError; or allow more stack",
+            short_place(*crash));
+  } else if (crash != nullptr && !crash->file.empty()) {
+    remedy.title = say("Find what the code that is called at {} recurses over, or allow more stack",
+                       short_place(*crash));
+  } else {
+    remedy.title = "Find the endless recursion, or allow more stack";
+  }
+  if (!is_in_other_thread(death)) remedy.commands.emplace_back("ulimit -s 65536");
+  remedy.commands.emplace_back("threading.stack_size(512 << 20)  # of the thread that recurses");
+  return remedy;
+}
+
+void add_stack_facts(const Death& death, ExitCause& cause) {
+  if (is_in_other_thread(death)) return;
+  if (const auto limit = stack_limit_of(death))
+    cause.prove(bytes_fact("stack_limit", *limit, "Max stack size of /proc/PID/limits"));
+  if (death.sent != nullptr && death.sent->stack_used) {
+    cause.prove(bytes_fact("stack_used", *death.sent->stack_used,
+                           "user registers at the tracepoint, /proc/PID/maps", death.sent->at));
+  }
 }
 
 }  // namespace
@@ -123,10 +243,10 @@ void add_remedies_for_crash(const ExitFacts& facts, const Death& death, ExitCaus
 ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
   ExitCause cause;
   cause.code = FindingCode::kWorkerCrashed;
-  const Message place = place_of(death);
-  const bool is_overflow = overflowed_stack(death);
-  cause.clause =
-      (is_overflow ? "overflowed its stack: " : "crashed: ") + signal_name(death.signal) + place;
+  const StartEvent* crash = crash_of(facts, death);
+  const bool is_overflow = overflowed_stack(facts, death);
+  cause.clause = (is_overflow ? "overflowed its stack: " : "crashed: ") +
+                 signal_name(death.signal) + place_of(death);
   cause.discriminator = signal_name(death.signal);
   cause.together = "crash" + cause.discriminator;
   cause.evidence = signal_evidence(facts, death);
@@ -145,22 +265,23 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
   } else {
     cause.confidence = Confidence::kLikely;
   }
-  if (is_overflow) {
-    cause.remedies.push_back(
-        {.title = "Find the endless recursion, or allow more stack",
-         .commands = {"PYTHONFAULTHANDLER=1 python train.py", "ulimit -s 65536",
-                      "threading.stack_size(512 << 20)  # of the thread that recurses"},
-         .verify = "dlprobe run -- COMMAND"});
-    return cause;
-  }
   const auto word = word_of(*facts.run, death.process->key);
-  if (word && word->remedy && word->kind == kCallOfAbort) {
+  if (word && word->remedy && word->kind == kCallOfAbort && !is_overflow) {
     cause.clause += word->clause;
     std::ranges::copy(word->evidence, std::back_inserter(cause.evidence));
     cause.remedies.push_back(*word->remedy);
     return cause;
   }
-  add_remedies_for_crash(facts, death, cause);
+  cause.clause += place_of_crash(crash);
+  if (crash != nullptr && !crash->file.empty())
+    cause.prove(text_fact("crashed_at", whole_place(*crash), kShimSource, crash->at));
+  if (is_overflow) {
+    cause.clause += stack_words(death);
+    add_stack_facts(death, cause);
+    cause.remedies.push_back(more_stack(death, crash));
+    return cause;
+  }
+  add_remedies_for_crash(facts, death, crash, cause);
   return cause;
 }
 

@@ -150,6 +150,22 @@ bool is_end_by_those_above(const ExitFacts& facts, const Death& death) {
          (may_end_it || failure_of_trainer(facts, death) == nullptr);
 }
 
+/// Whether its trainer started others in its place, or at all.
+bool started_others_after(const ExitFacts& facts, const Death& death) {
+  const ProcessInfo* trainer = trainer_of(facts, *death.process);
+  return trainer != nullptr && std::ranges::any_of(events_of(*facts.run, StartEventKind::kStarted),
+                                                   [&](const StartEvent* start) {
+                                                     return start->process == trainer->key &&
+                                                            start->at > death.at();
+                                                   });
+}
+
+/// Whether the job hung after that, until dlprobe ended it: what it held is held for ever.
+bool is_before_hang(const ExitFacts& facts, const Death& death) {
+  return was_ended_by_dlprobe(*facts.run) && death.signal != 0 && !is_polite(death.signal) &&
+         death.process->role == Role::kWorker && !started_others_after(facts, death);
+}
+
 /// Ended by a signal that belongs to normal work.
 bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   const SignalSent* sent = death.sent;
@@ -172,9 +188,12 @@ bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   const ProcessInfo* sender = sender_in_tree(facts, *sent);
   if (is_of_interrupt(facts, *sent)) return true;
   if (sender == nullptr || is_from_kernel(*sent)) return false;
+  if (is_of_parents_thread(*death.process, *sent))
+    return failure_of_trainer(facts, death) == nullptr;
   if (is_above(facts, *sender, *death.process)) return is_end_by_those_above(facts, death);
   // By another one of the job, or itself: an accident only if the job did not go on.
-  return is_worker && failure_of_trainer(facts, death) == nullptr && !facts.then_stood_still;
+  const bool hung = facts.then_stood_still || is_before_hang(facts, death);
+  return is_worker && failure_of_trainer(facts, death) == nullptr && !hung;
 }
 
 /// A worker that exits although its trainer goes on to wait for it: its siblings live until the
@@ -225,7 +244,8 @@ bool chose_to_leave(const ExitFacts& facts, const Death& death) {
                               });
   return death.failed() && !is_for_another && !was_interrupted(facts) &&
          std::ranges::any_of(facts.run->start_events, [&](const StartEvent& event) {
-           return event.kind == StartEventKind::kExits && event.process == death.process->key;
+           return event.kind == StartEventKind::kExits && event.process == death.process->key &&
+                  event.message != kCallOfExit;
          });
 }
 
@@ -269,7 +289,16 @@ std::optional<ExitCause> cause_of(const ExitFacts& facts, const Death& death) {
   if (death.signal == SIGBUS && is_own_doing(death)) return bus_error_cause(facts, death);
   if (is_crash_signal(death.signal) && is_own_doing(death)) return crash_cause(facts, death);
   if (is_ordinary_signal(facts, death)) return std::nullopt;
-  return kill_cause(facts, death);
+  ExitCause cause = kill_cause(facts, death);
+  if (!is_before_hang(facts, death)) return cause;
+  cause.confidence = Confidence::kLikely;
+  cause.clause += "; the job hung afterwards: a lock that it held, also of a Manager, stays locked";
+  cause.remedies.insert(
+      cause.remedies.begin(),
+      {.title = "Let the program give up when a worker dies: join(timeout) and exitcode, or an "
+                "executor, which tells it",
+       .verify = "dlprobe run -- COMMAND"});
+  return cause;
 }
 
 bool is_memory_finding(const Finding& finding) {
@@ -304,13 +333,8 @@ std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known
 /// Whether the job lived with it: the trainer started others later, and then failed by an exception
 /// of its own.
 bool was_survived(const ExitFacts& facts, const Death& death) {
-  const ProcessInfo* trainer = trainer_of(facts, *death.process);
   const auto& ending = facts.ending;
-  if (trainer == nullptr || !ending || !ending->last->again.empty()) return false;
-  const auto starts = events_of(*facts.run, StartEventKind::kStarted);
-  return std::ranges::any_of(starts, [&](const StartEvent* start) {
-    return start->process == trainer->key && start->at > death.at();
-  });
+  return ending && ending->last->again.empty() && started_others_after(facts, death);
 }
 
 Severity severity_of(const ExitFacts& facts, const Judged& judged) {

@@ -156,6 +156,14 @@ Remedy what_to_do(const Run& run, const StartEvent& event) {
   const Message place = short_place(cause && cause->line > 0 ? *cause : event);
   const Message where = place.empty() ? "where it is raised" : "at " + place;
   Remedy remedy{.title = say("Fix it {}", where), .verify = "dlprobe run -- COMMAND"};
+  if (event.ended == Ended::kTask) {
+    // In a process of a pool no debugger stops.
+    const bool is_known = !event.called_at.empty();
+    remedy.title += "; to see it in a debugger, call the function in the main process";
+    remedy.commands.push_back(
+        is_known ? say("{}  # instead of the call of the pool", as_text(event.called_at))
+                 : Message("list(map(function, arguments))  # instead of pool.map"));
+  }
   if (has_data_loader(run)) {
     remedy.title += "; with num_workers=0 a debugger stops there";
     remedy.commands.emplace_back("DataLoader(..., num_workers=0)");
@@ -343,13 +351,30 @@ std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known)
   return finding;
 }
 
+namespace {
+
+// A program that called sys.exit, and ended by something else.
+bool went_on(const Run& run, const StartEvent& event) {
+  constexpr int64_t kByte = 0xFF;
+  const ProcessInfo* process = run.find_process(event.process);
+  const bool is_child = process == nullptr || process->role == Role::kWorker;
+  if (event.kind != StartEventKind::kExits || event.message != kCallOfExit || is_child)
+    return false;
+  const ProcessExit* exit = run.find_exit(event.process);
+  return exit != nullptr && exit->wait_status && event.count &&
+         (!WIFEXITED(*exit->wait_status) ||
+          WEXITSTATUS(*exit->wait_status) != (*event.count & kByte));
+}
+
+}  // namespace
+
 std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
   const StartEvent* word = nullptr;
   for (const StartEvent& event : run.start_events) {
     const bool is_end = event.kind == StartEventKind::kExits ||
                         (event.kind == StartEventKind::kFailed &&
                          (event.ended == Ended::kProcess || event.ended == Ended::kInitializer));
-    if (event.process == key && is_end) word = &event;
+    if (event.process == key && is_end && !went_on(run, event)) word = &event;
   }
   if (word == nullptr) return std::nullopt;
   ExitWord said{.kind = word->kind == StartEventKind::kExits ? word->message : word->type};

@@ -46,17 +46,27 @@ bool was_ended_by(const ExitFacts& facts, const Death& death, const ProcessInfo&
   return sender != nullptr && sender->key == launcher.key;
 }
 
-// Those that the launcher ended once that rank had left; empty: another one failed otherwise.
+// Those that the launcher ended once that rank had left, or up to `before` that; empty: another one
+// failed otherwise.
 std::vector<const Death*> ended_for(const ExitFacts& facts, const Death& left,
-                                    const ProcessInfo& launcher) {
+                                    const ProcessInfo& launcher, BootNs before = 0) {
   std::vector<const Death*> others;
   for (const Death& other : facts.deaths) {
-    if (other.process->ppid != launcher.key.pid || !other.failed()) continue;
-    const bool is_soon = other.at() >= left.at() && other.at() <= left.at() + kJustBefore;
+    const bool is_sibling = other.process->ppid == launcher.key.pid && &other != &left;
+    if (!is_sibling || !other.failed()) continue;
+    const bool is_soon = other.at() >= left.at() - before && other.at() <= left.at() + kJustBefore;
     if (!is_soon || !was_ended_by(facts, other, launcher)) return {};
     others.push_back(&other);
   }
   return others;
+}
+
+// The one rank that failed by itself, for which its launcher ended the others. That of MPI does so
+// before the rank ends that calls MPI_Abort.
+bool has_ended_others(const ExitFacts& facts, const Death& death) {
+  const ProcessInfo* launcher = launcher_of(facts, *death.process);
+  return launcher != nullptr && death.exit_code != 0 && command_failed(*facts.run) &&
+         !ended_for(facts, death, *launcher, kJustBefore).empty();
 }
 
 // What is the same of both: the rank that ended well, and that it did.
@@ -124,7 +134,7 @@ bool is_rank_that_left(const ExitFacts& facts, const Death& death) {
 
 bool failed_its_job(const ExitFacts& facts, const Death& death) {
   const auto& ending = facts.ending;
-  if (!ending) return false;
+  if (!ending) return has_ended_others(facts, death);
   if (!collective_of(*ending->first).empty()) return is_rank_that_left(facts, death);
   const ProcessInfo* launcher = facts.run->find_process(ending->last->process);
   return ending->is_broken() && launcher != nullptr && launcher->role == Role::kLauncher &&

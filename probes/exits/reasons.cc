@@ -90,15 +90,16 @@ bool is_gpu_memory(const StartEvent& event) {
 std::optional<Reason> gpu_memory(const StartEvent& event) {
   if (!is_gpu_memory(event)) return std::nullopt;
   const bool keeps_graph = event.wanted == "graph";
+  const bool has_caller = !event.called_at.empty() && event.ended != Ended::kTask;
   const Message caller = as_text(base_name(event.called_at));
   Reason reason;
-  if (!event.called_at.empty()) {
+  if (has_caller) {
     reason.clause = say(", called at {}", caller);
     reason.evidence.push_back(
         text_fact("called_at", as_text(event.called_at), kShimSource, event.at));
   }
   if (keeps_graph) reason.clause += "; the model is in eval() mode, and its graph is kept";
-  const Message where = event.called_at.empty() ? Message("") : say(" at {}", caller);
+  const Message where = has_caller ? say(" at {}", caller) : Message("");
   reason.remedy = {
       .title = keeps_graph
                    ? say("Evaluate under torch.no_grad(){}, and keep loss.item(), not the loss "

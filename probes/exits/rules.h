@@ -59,6 +59,9 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death);
 /// DLP0512; DLP0509 where the memory itself is broken or the fault is none of a mapping.
 ExitCause bus_error_cause(const ExitFacts& facts, const Death& death);
 
+/// Whether the process was sent it because the thread of its parent ended that had started it.
+bool is_of_parents_thread(const ProcessInfo& process, const SignalSent& sent);
+
 /// The signal that the process caught and turned into an exit just after; null: there was none.
 const SignalSent* caught_signal(const ExitFacts& facts, const Death& death);
 /// DLP0503: by that signal.
@@ -75,6 +78,7 @@ struct ExitWord {
   std::optional<Remedy> remedy;  ///< of an exception, of os.abort, of a trainer's call
 };
 inline constexpr std::string_view kCallOfAbort = "os.abort";
+inline constexpr std::string_view kCallOfExit = "sys.exit";
 /// Nothing: it told nothing, or has no witness.
 std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key);
 

@@ -61,6 +61,15 @@ Remedy ask_sender(const ExitFacts& facts, const SignalSent& sent) {
           .verify = "dlprobe run -- COMMAND"};
 }
 
+Remedy live_as_long() {
+  return {.title =
+              "Start the workers (the first iter() of the loader) from a thread that lives as "
+              "long as they do, as the main thread; the signal is tied to the thread, not to "
+              "its process",
+          .commands = {"prctl(PR_SET_PDEATHSIG, 0)  # in the worker: or ask for none"},
+          .verify = "dlprobe run -- COMMAND"};
+}
+
 // Those that the kernel sends for what the process itself did; nobody else's records have them.
 std::optional<OwnWords> own_doing(int32_t signal) {
   switch (signal) {
@@ -94,6 +103,12 @@ Remedy find_sender(const ExitFacts& facts, const Death& death) {
 bool is_witnessed(const Run& run, const ProcessKey& key) {
   return std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
     return event.kind == StartEventKind::kStarted && event.child_pid == key.pid;
+  });
+}
+
+bool uses_mpi(const Run& run, const ProcessKey& key) {
+  return std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
+    return event.kind == StartEventKind::kMpiReady && event.process == key;
   });
 }
 
@@ -174,6 +189,19 @@ ExitCause kernel_kill_cause(const Death& death) {
   return cause;
 }
 
+ExitCause parents_thread_cause(const ExitFacts& facts, const Death& death) {
+  ExitCause cause;
+  cause.confidence = Confidence::kLikely;  // the thread may have called kill as its last act
+  cause.clause =
+      say("was killed by {}: the thread of {} that had started it ended, and it had asked "
+          "for that signal then (PR_SET_PDEATHSIG)",
+          signal_name(death.signal), describe_sender(facts, *death.sent));
+  cause.discriminator = "parents-thread";
+  cause.together = own(death.sent->sender_pid);
+  cause.remedies.push_back(live_as_long());
+  return cause;
+}
+
 ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
   ExitCause cause;
   const OwnWords name = signal_name(death.signal);
@@ -229,6 +257,8 @@ ExitCause kill_cause(const ExitFacts& facts, const Death& death) {
     cause = hangup_cause(death, *hangup);
   } else if (death.sent != nullptr && is_from_kernel(*death.sent)) {
     cause = kernel_kill_cause(death);
+  } else if (death.sent != nullptr && is_of_parents_thread(*death.process, *death.sent)) {
+    cause = parents_thread_cause(facts, death);
   } else {
     cause = sent_kill_cause(facts, death);
   }
@@ -239,6 +269,10 @@ ExitCause kill_cause(const ExitFacts& facts, const Death& death) {
   cause.together += " " + std::string(info(cause.code).code) + signal_name(death.signal);
   cause.discriminator = signal_name(death.signal) + "-" + cause.discriminator;
   return cause;
+}
+
+bool is_of_parents_thread(const ProcessInfo& process, const SignalSent& sent) {
+  return sent.by_ended && sent.code == 0 && sent.sender_pid == process.ppid;
 }
 
 const SignalSent* caught_signal(const ExitFacts& facts, const Death& death) {
@@ -252,7 +286,8 @@ const SignalSent* caught_signal(const ExitFacts& facts, const Death& death) {
   for (const SignalSent& sent : facts.run->signals) {
     const bool is_just_before = sent.at <= death.at() && sent.at >= death.at() - kSoon;
     // A pool ends its workers so, also one that is about to end by itself.
-    const bool is_answered = has_left || sent.sender_pid != death.process->ppid;
+    const bool is_answered = has_left || sent.sender_pid != death.process->ppid ||
+                             is_of_parents_thread(*death.process, sent);
     const bool is_too_late = has_left && sent.at > left->at;
     const bool is_it = is_just_before && is_answered && !is_too_late && !sent.by_dlprobe;
     if (sent.target == death.process->key && is_it) caught = &sent;
@@ -262,10 +297,17 @@ const SignalSent* caught_signal(const ExitFacts& facts, const Death& death) {
 
 ExitCause caught_cause(const ExitFacts& facts, const Death& death, const SignalSent& caught) {
   const OwnWords name = signal_name(caught.signal);
+  const bool is_of_thread = is_of_parents_thread(*death.process, caught);
   ExitCause cause;
   cause.confidence = Confidence::kLikely;  // it may have been about to leave
   cause.clause = "was sent " + name + " by " + describe_sender(facts, caught) +
                  ", caught it and exited with code " + own(death.exit_code);
+  if (is_of_thread) {
+    cause.clause =
+        say("was sent {} and exited: the thread of {} that had started it ended, and it "
+            "had asked for that signal then (PR_SET_PDEATHSIG)",
+            name, describe_sender(facts, caught));
+  }
   cause.discriminator = own(caught.signal) + "-caught";
   cause.together = cause.discriminator;
   cause.prove(text_fact("exit_code", own(death.exit_code),
@@ -274,7 +316,7 @@ ExitCause caught_cause(const ExitFacts& facts, const Death& death, const SignalS
   if (const auto word = word_of(*facts.run, death.process->key))
     std::ranges::copy(word->evidence, std::back_inserter(cause.evidence));
   cause.rule_out("DLP0510", "it did not exit on its own: the signal came just before");
-  cause.remedies.push_back(ask_sender(facts, caught));
+  cause.remedies.push_back(is_of_thread ? live_as_long() : ask_sender(facts, caught));
   return cause;
 }
 
@@ -297,6 +339,8 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
     cause.clause += word->clause;
   } else if (death.process->role == Role::kWorker && is_witnessed(*facts.run, death.process->key)) {
     cause.clause += ": native code called exit(3) or _exit(2)";
+  } else if (uses_mpi(*facts.run, death.process->key)) {
+    cause.clause += ": native code called exit(3), as MPI_Abort does";
   } else if (death.exit_code == 1 && death.process->role == Role::kWorker) {
     cause.clause += ": an uncaught exception, or sys.exit";
   } else {
@@ -315,9 +359,12 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
     cause.remedies.push_back(*word->remedy);
     return cause;
   }
-  Remedy remedy{.title = word ? "Raise an exception there instead, or print the traceback before"
-                              : "Read the traceback above, and look for sys.exit and "
-                                "os._exit in the code that it ran",
+  const bool may_have_aborted = !word && uses_mpi(*facts.run, death.process->key);
+  Remedy remedy{.title = may_have_aborted
+                             ? "Read what it printed last, and look for Abort() in its code"
+                         : word ? "Raise an exception there instead, or print the traceback before"
+                                : "Read the traceback above, and look for sys.exit and "
+                                  "os._exit in the code that it ran",
                 .verify = "dlprobe run -- COMMAND"};
   if (has_data_loader(*facts.run) && death.process->role == Role::kWorker)
     remedy.commands.emplace_back("DataLoader(..., num_workers=0)  # then a debugger stops there");

@@ -194,7 +194,11 @@ Message describe_sender(const ExitFacts& facts, const SignalSent& signal) {
     if (sender->key == signal.target) return "itself";
     const bool is_known_by_role = sender->role == Role::kTrainer || sender->role == Role::kWorker;
     if (is_known_by_role || signal.sender_comm.empty()) return describe(*facts.run, sender->key);
-    return describe(*facts.run, sender->key) + " (" + as_name(signal.sender_comm) + ")";
+    const auto script = std::ranges::find_if(
+        sender->cmdline, [](const std::string& word) { return word.ends_with(".py"); });
+    const Message name =
+        script == sender->cmdline.end() ? as_name(signal.sender_comm) : as_path(*script);
+    return describe(*facts.run, sender->key) + " (" + name + ")";
   }
   if (signal.sender_pid == 0) return "a process outside dlprobe's pid namespace";
   const OwnWords text = "process " + own(signal.sender_pid);

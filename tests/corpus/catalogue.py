@@ -403,7 +403,9 @@ def ends_well(name, job, **changes):
 
 
 ENDS_OF_WORKERS = (  # kind, code, evidence, changes
-    ("segfault", "DLP0509", {"exit_signal": holds("SIGSEGV")}, {}),
+    ("segfault", "DLP0509", {"exit_signal": holds("SIGSEGV"), "crashed_at": holds("/deaths_common.py:")}, {}),
+    ("overflow", "DLP0509", {"stack_limit": between(MIB, 1 << 62), "crashed_at": holds("/deaths_common.py:")}, {}),
+    ("tied", "DLP0503", {"exit_signal": holds("SIGKILL")}, {"confidence": "likely"}),
     ("abort", "DLP0509", {"exit_signal": holds("SIGABRT")}, {}),
     ("divide", "DLP0509", {"exit_signal": holds("SIGFPE")}, {}),
     ("illegal", "DLP0509", {"exit_signal": holds("SIGILL")}, {}),
@@ -438,7 +440,7 @@ def deaths():
     yield dies("trainer-killed", "deaths.py trainer-killed", "DLP0503", beside=["killer.py SIGKILL"], pace="slow",
                evidence={"sender": holds("killer.py")}, exit_codes=(128 + 9,))
     yield dies("closed-session", "deaths.py closed-session", "DLP0511", exit_codes=(1,))
-    for kind in ("segfault", "oom-worker", "whole-job-stopped", "closed-session", "trainer-killed"):
+    for kind in ("segfault", "tied", "oom-worker", "whole-job-stopped", "closed-session", "trainer-killed"):
         yield ends_well(f"{kind}-not", f"deaths.py {kind} --healthy")
     for kind in ("pool", "failing-programs", "killed-by-trainer", "caught"):
         yield ends_well(kind, f"deaths.py {kind}", pace="quick" if kind == "killed-by-trainer" else "slow")
@@ -672,7 +674,7 @@ def same_epochs():
 def deaths_of_torch():
     """The same in PyTorch's DataLoader."""
     for kind, code, evidence, changes in ENDS_OF_WORKERS:
-        if kind == "illegal":
+        if kind in ("illegal", "tied"):
             continue
         pace = "quick" if kind == "segfault" else "slow"
         yield dies(f"torch-{kind}", f"deaths_torch.py {kind}", code, evidence=evidence, exit_codes=(1,), pace=pace,

@@ -13,6 +13,7 @@
 #include "lib/collect/deaths/mapped_files.h"
 #include "lib/os/host_facts.h"
 #include "lib/proc/kernel_log.h"
+#include "lib/proc/pid_stat.h"
 
 namespace dlprobe {
 namespace {
@@ -66,6 +67,20 @@ std::string short_command(std::string_view text) {
 /// A fault that the thread made by what it did, not a signal that somebody sent.
 bool is_own_fault(const SignalSent& signal) {
   return signal.code > 0 && signal.code != kFromKernel;
+}
+
+bool has_ended(const Directory& root, int32_t pid, int32_t thread) {
+  const std::string folder = "proc/" + std::to_string(pid) + "/task/" + std::to_string(thread);
+  const auto stat = chain(root.read(folder + "/stat"), parse_pid_stat);
+  constexpr uint64_t kExiting = 0x4;  // PF_EXITING
+  return !stat || (stat->flags & kExiting) != 0;
+}
+
+/// Of the main thread, whose stack ends where it has begun.
+std::optional<uint64_t> used_of_stack(const AddressSpace& space, uint64_t stack_pointer) {
+  const auto stack = std::ranges::find(space.mappings(), "[stack]", &Mapping::path);
+  if (stack == space.mappings().end() || stack_pointer >= stack->end) return std::nullopt;
+  return stack->end - stack_pointer;
 }
 
 /// Whose memory it has a copy of; null: nobody's, or it is not known.
@@ -143,11 +158,14 @@ void DeathWatch::read_signals(const ProcessTree& tree) {
     // What is sent to a thread of the own process carries the thread's number.
     const bool is_own = record.tid == *target;
     const int32_t pid = is_own ? record.pid : *target;
-    if (!is_own) note_sender(tree, signal);
+    if (!is_own) note_sender(tree, signal, record);
     if (const TrackedProcess* member = member_of_pid(tree, pid)) {
       signal.target = member->key;
       if (is_own) signal.sender = member->key;
-      if (is_own && is_own_fault(signal)) note_code(tree, signal);
+      if (is_own && is_own_fault(signal)) {
+        signal.thread = record.tid;
+        note_code(tree, signal, record.stack_pointer);
+      }
     }
     pending_signals_.push_back({.pid = pid, .record = std::move(signal)});
   }
@@ -169,8 +187,15 @@ SignalSent DeathWatch::decode(const TracepointRecord& record, int32_t target_pid
   return signal;
 }
 
-void DeathWatch::note_sender(const ProcessTree& tree, SignalSent& signal) const {
+void DeathWatch::note_sender(const ProcessTree& tree, SignalSent& signal,
+                             const TracepointRecord& record) const {
   if (signal.sender_pid == 0) return;
+  // kill, pidfd_send_signal and tgkill have the signal as their second or third argument.
+  const bool called =
+      std::ranges::count(record.arguments, static_cast<uint64_t>(signal.signal)) > 0;
+  signal.by_ended = !called && record.tid != signal.sender_pid &&
+                    has_ended(*machine_.root, signal.sender_pid, record.tid) &&
+                    !has_ended(*machine_.root, signal.sender_pid, signal.sender_pid);
   const TrackedProcess* member = member_of_pid(tree, signal.sender_pid);
   if (member != nullptr) {
     signal.sender = member->key;
@@ -186,7 +211,8 @@ void DeathWatch::note_sender(const ProcessTree& tree, SignalSent& signal) const 
 
 /// Which file the faulting code is from. What dies of it may be gone already; a process that it was
 /// forked from has the same files at the same addresses.
-void DeathWatch::note_code(const ProcessTree& tree, SignalSent& signal) const {
+void DeathWatch::note_code(const ProcessTree& tree, SignalSent& signal,
+                           std::optional<uint64_t> stack_pointer) const {
   if (!signal.code_address) return;
   const TrackedProcess* process = &tree.members().at(signal.target);
   for (; process != nullptr; process = forked_from(tree, *process)) {
@@ -196,6 +222,8 @@ void DeathWatch::note_code(const ProcessTree& tree, SignalSent& signal) const {
     if (!space || space->mappings().empty()) continue;
     const Mapping* mapping = space->find(*signal.code_address);
     if (mapping != nullptr && mapping->executable) signal.code_file = mapping->path;
+    if (signal.signal == SIGSEGV && signal.thread == signal.target.pid && stack_pointer)
+      signal.stack_used = used_of_stack(*space, *stack_pointer);
     if (signal.signal == SIGBUS) note_files(tree, *process, *space, signal);
     return;
   }

@@ -44,8 +44,10 @@ class DeathWatch {
   void read_signals(const ProcessTree& tree);
   void read_log();
   SignalSent decode(const TracepointRecord& record, int32_t target_pid) const;
-  void note_sender(const ProcessTree& tree, SignalSent& signal) const;
-  void note_code(const ProcessTree& tree, SignalSent& signal) const;
+  void note_sender(const ProcessTree& tree, SignalSent& signal,
+                   const TracepointRecord& record) const;
+  void note_code(const ProcessTree& tree, SignalSent& signal,
+                 std::optional<uint64_t> stack_pointer) const;
   void note_files(const ProcessTree& tree, const TrackedProcess& process, const AddressSpace& space,
                   const SignalSent& signal) const;
   template <class T>

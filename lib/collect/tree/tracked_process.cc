@@ -113,6 +113,7 @@ void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Erro
   info.open_files_limit = chain(limits, parse_open_files_limit);
   info.cpu_time_limit = chain(limits, parse_cpu_time_limit);
   info.file_size_limit = chain(limits, parse_file_size_limit);
+  info.stack_limit = chain(limits, parse_stack_limit);
   info.session = process.last_stat.session;
   info.terminal = process.last_stat.terminal;
   if (const auto command = reader.read(image, "cmdline", kPatienceOnce)) {

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 from deaths_common import ENDS, ask_to_be_killed, fill, memory_group, run_in
@@ -36,8 +37,15 @@ def train(options):
     kind = None if options.healthy else options.kind
     workers = [context.Process(target=work, args=(kind, number, channels[number], results), daemon=True)
                for number in range(2)]
-    for worker in workers:
-        worker.start()
+
+    def start():
+        for worker in workers:
+            worker.start()
+
+    if options.kind == "tied":
+        threading.Thread(target=lambda: (start(), time.sleep(0.5))).start()
+    else:
+        start()
     for index in range(40):
         channels[index % 2].put(index)
     done = 0

@@ -49,6 +49,31 @@ def raise_error():
     raise ValueError("this sample is broken")
 
 
+class Nested:
+    """A tree whose size is asked of each node in turn, through C."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __len__(self):
+        return 1 + sum(map(len, self.inner))
+
+
+def overflow():
+    """A recursion that is deeper than the stack."""
+    sys.setrecursionlimit(10**6)
+    tree = Nested([])
+    for _ in range(100000):
+        tree = Nested([tree])
+    return len(tree)
+
+
+def tied_to_parents_thread():
+    """Ends with the thread that has started it."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    time.sleep(30)
+
+
 def burn_cpu():
     """Runs into RLIMIT_CPU."""
     while True:
@@ -100,6 +125,8 @@ def run_in(group):
 # What happens in a worker at one sample.
 ENDS = {
     "segfault": lambda: ctypes.string_at(0x10),
+    "overflow": overflow,
+    "tied": tied_to_parents_thread,
     "abort": os.abort,
     "divide": divide_by_zero,
     "illegal": lambda: os.kill(os.getpid(), signal.SIGILL),

@@ -43,6 +43,7 @@ TEST(KernelEvents, ASignalIsSeenWithItsSender) {
   EXPECT_GE(own->at, before);
   EXPECT_LE(own->at, SystemClock().now());
   EXPECT_FALSE(own->fields.empty());
+  EXPECT_EQ(std::ranges::count(own->arguments, uint64_t{SIGKILL}), 1) << "of kill(2)";
   EXPECT_EQ((*tracepoint)->take_lost(), 0U);
   EXPECT_FALSE((*tracepoint)->descriptors().empty());
 }
@@ -56,15 +57,15 @@ TEST(KernelEvents, WholeRecordsAreReadAndAreBounded) {
     uint16_t size;
   };
   struct {
-    Head head = {.type = 9, .misc = 0, .size = 56};
+    Head head = {.type = 9, .misc = 0, .size = 80};
     std::array<uint32_t, 2> task = {42, 43};
     std::array<uint32_t, 2> time = {7, 0};
     uint32_t bytes = 12;
     std::array<uint32_t, 3> fields = {9, 0, 4711};
-    std::array<uint32_t, 4> registers = {2, 0, 0x1234, 0};
+    std::array<uint32_t, 10> registers = {2, 0, 5, 0, 9, 0, 0x7000, 0, 0x1234, 0};
     Head lost_head = {.type = 2, .misc = 0, .size = 24};
     std::array<uint32_t, 4> lost = {1, 0, 3, 0};
-    Head cut_off = {.type = 9, .misc = 0, .size = 56};
+    Head cut_off = {.type = 9, .misc = 0, .size = 80};
   } ring;
   const auto bytes = std::as_bytes(std::span(&ring, 1));
   std::vector<TracepointRecord> records;
@@ -74,6 +75,9 @@ TEST(KernelEvents, WholeRecordsAreReadAndAreBounded) {
   EXPECT_EQ(records[0].tid, 43);
   EXPECT_EQ(records[0].at, 7);
   EXPECT_EQ(records[0].fields.size(), 12U);
+  EXPECT_EQ(records[0].arguments, (std::array<uint64_t, 2>{5, 9}));
+  EXPECT_EQ(records[0].stack_pointer, 0x7000U);
+  EXPECT_EQ(records[0].code_address, 0x1234U);
   for (size_t length = 0; length < bytes.size(); ++length)
     parse_perf_records(bytes.first(length), records);
   // A record that claims to be shorter than its own head would be read for ever.

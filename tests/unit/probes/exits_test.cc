@@ -419,6 +419,94 @@ TEST_F(ExitsTest, AFaultAtTheStackPointerIsAStackThatOverflowed) {
   EXPECT_THAT(only().message.plain(), HasSubstr("crashed"));
 }
 
+TEST_F(ExitsTest, AStackWithoutRoomForTheHandlerOverflowed) {
+  sent(1, 101, SIGSEGV, 2, 101);
+  scene.run().signals.back().thread = 101;
+  sent(1.0001, 101, SIGSEGV, 128, 101);
+  scene.exit_by_signal(101, 1.01, SIGSEGV);
+  scene.run().processes[1].stack_limit = Limit{.soft = kMiB, .hard = std::nullopt};
+  EXPECT_THAT(only().message.plain(), HasSubstr("overflowed its stack"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("1.0 MiB of stack (ulimit -s)"));
+  scene.run().signals.front().thread = 102;
+  EXPECT_THAT(only().message.plain(), HasSubstr("the stack of another thread"));
+  scene.run().signals.back().code = -6;
+  EXPECT_THAT(only().message.plain(), HasSubstr("crashed: SIGSEGV"));
+}
+
+TEST_F(ExitsTest, AMainThreadAtItsLimitOverflowedItsStack) {
+  sent(1, 101, SIGSEGV, 1, 101);
+  scene.run().signals.back().stack_used = kMiB - 100;
+  scene.exit_by_signal(101, 1.01, SIGSEGV);
+  EXPECT_THAT(only().message.plain(), HasSubstr("crashed"));
+  scene.run().processes[1].stack_limit = Limit{.soft = kMiB, .hard = std::nullopt};
+  EXPECT_THAT(only().message.plain(), HasSubstr("overflowed its stack"));
+  scene.run().processes[1].stack_limit = Limit{.soft = 8 * kMiB, .hard = std::nullopt};
+  EXPECT_THAT(only().message.plain(), HasSubstr("crashed"));
+}
+
+TEST_F(ExitsTest, AProcessThatCrashedTellsItsLine) {
+  sent(1, 101, SIGABRT, -6, 101);
+  scene.exit_by_signal(101, 1.01, SIGABRT);
+  StartEvent crash{.at = Scene::at(1.02), .kind = StartEventKind::kCrashed};
+  crash.process = key_of(101);
+  crash.message = "Aborted";
+  crash.file = "/job/pack.py";
+  crash.line = 4;
+  crash.function = "pack";
+  scene.run().start_events.push_back(crash);
+  EXPECT_THAT(only().message.plain(), HasSubstr("crashed: SIGABRT at pack.py:4 in pack"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("pack.py:4"));
+  scene.run().start_events.back().type = "elsewhere";
+  EXPECT_THAT(only().message.plain(), HasSubstr("a thread without Python"));
+  scene.run().start_events.back().process = key_of(102);
+  EXPECT_THAT(only().message.plain(), Not(HasSubstr("pack.py")));
+}
+
+TEST_F(ExitsTest, APythonRecursionIsAnOverflow) {
+  sent(1, 101, SIGSEGV, 1, 101);
+  scene.exit_by_signal(101, 1.01, SIGSEGV);
+  StartEvent crash{.at = Scene::at(1.02), .kind = StartEventKind::kCrashed};
+  crash.process = key_of(101);
+  crash.type = "recursion";
+  crash.file = "/job/tree.py";
+  crash.line = 6;
+  crash.function = "__len__";
+  scene.run().start_events.push_back(crash);
+  EXPECT_THAT(only().message.plain(),
+              HasSubstr("overflowed its stack: SIGSEGV at tree.py:6 in __len__, which is called by "
+                        "itself"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("sys.setrecursionlimit"));
+}
+
+TEST_F(ExitsTest, AWorkerThatKilledItselfBeforeTheJobHungIsACause) {
+  sent(1, 101, SIGKILL, 0, 101);
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  EXPECT_TRUE(examine().findings.empty()) << "the job goes on";
+  scene.run().end = RunEnd{.at = Scene::at(20), .reason = RunEndReason::kSubjectEnded};
+  scene.run().end->text = "no progress";
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("a lock that it held"));
+  StartEvent start{.at = Scene::at(2), .kind = StartEventKind::kStarted};
+  start.process = key_of(kParent);
+  scene.run().start_events.push_back(start);
+  EXPECT_TRUE(examine().findings.empty()) << "it was replaced";
+}
+
+TEST_F(ExitsTest, ASignalOfTheParentsThreadIsNotTheTrainersWish) {
+  sent(1, 101, SIGTERM, 0, kParent);
+  scene.exit_by_signal(101, 1.01, SIGTERM);
+  scene.exit_with(kParent, 1.5, 1);
+  scene.run().signals.back().by_ended = true;
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("PR_SET_PDEATHSIG"));
+  scene.run().exits.back().wait_status = 0;
+  EXPECT_TRUE(examine().findings.empty()) << "the trainer did without it";
+}
+
 TEST_F(ExitsTest, ABrokenPipeThatFailsTheTrainerIsACause) {
   scene.exit_by_signal(101, 1, SIGPIPE);
   scene.exit_with(kParent, 1.2, 0);
@@ -979,6 +1067,17 @@ TEST_F(Raised, WhatIsAdvisedFollowsWhetherTheJobHasADataLoader) {
   EXPECT_FALSE(advises_loader());
   tell(0.1, kParent, {.kind = StartEventKind::kLoaderMade});
   EXPECT_TRUE(advises_loader());
+}
+
+TEST_F(Raised, ATaskIsToBeCalledInTheMainProcess) {
+  failed(1, 101, Ended::kTask, "sample");
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().remedies.front().commands.front().plain(), HasSubstr("instead of pool.map"));
+  for (StartEvent& event : scene.run().start_events)
+    if (event.ended == Ended::kTask) event.called_at = "decode('a.jpg', ...)";
+  EXPECT_THAT(only().remedies.front().commands.front().plain(),
+              HasSubstr("decode('a.jpg', ...)  # instead of the call of the pool"));
 }
 
 TEST_F(Raised, AProcessThatLeavesBreaksItsPool) {

@@ -73,6 +73,33 @@ class FailedRanks : public ::testing::Test {
   Scene scene;
 };
 
+TEST_F(FailedRanks, ARankForWhichTheLauncherEndsTheOthersIsTheCause) {
+  scene.exit_with(103, 2, 7);
+  for (const int32_t rank : {0, 1}) {
+    scene.run().signals.push_back({.at = Scene::at(1.95),
+                                   .signal = SIGTERM,
+                                   .target = key_of(101 + rank),
+                                   .sender_pid = 100,
+                                   .sender = key_of(100)});
+    scene.exit_by_signal(101 + rank, 2.2, SIGTERM);
+  }
+  scene.exit_with(100, 3, 7);
+  tell(1, 2, {.kind = StartEventKind::kMpiReady});
+  EXPECT_EQ(first().code, FindingCode::kWorkerExited);
+  EXPECT_THAT(first().message.plain(), HasSubstr("rank 2 (103) exited by itself with code 7"));
+  EXPECT_THAT(first().message.plain(), HasSubstr("as MPI_Abort does"));
+  tell(1.9, 2,
+       {.kind = StartEventKind::kExits,
+        .message = "sys.exit",
+        .file = "/srv/train.py",
+        .line = 7,
+        .function = "load",
+        .count = 7});
+  EXPECT_THAT(first().message.plain(), HasSubstr("it called sys.exit at train.py:7 in load"));
+  scene.run().start_events.back().count = 2;
+  EXPECT_THAT(first().message.plain(), Not(HasSubstr("sys.exit"))) << "that was caught";
+}
+
 TEST_F(FailedRanks, WhatOthersFailOfOnceOneHasCrashedIsOfThat) {
   aborts(2, 1);
   fails_in(2.1, 0, "distributed_c10d.py:3252 all_reduce");
