@@ -197,7 +197,8 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         "descriptors what else the limit is of; by EFBIG \"file size\"; of a refused GPU memory "
         "\"graph\" where autograd "
         "kept the graph of a model in eval() mode; \"sender\" of what was sent by a process that "
-        "has ended (`child`, where it is known)");
+        "has ended (`child`, where it is known); \"manager\" where a manager's server did not "
+        "answer");
   field("child", &StartEvent::child_pid,
         "of started; of failed by EADDRINUSE: who listens at that port");
   field("cause", &StartEvent::cause, "of a refusal");

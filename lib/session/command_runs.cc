@@ -271,7 +271,7 @@ void CommandRuns::take_news() {
 
 void CommandRuns::take_crashes() {
   const size_t ended = context_.recorder.current_run().exits.size();
-  if (std::exchange(ended_, ended) == ended) return;
+  if (!shim_ || std::exchange(ended_, ended) == ended) return;
   for (StartEvent& crash : shim_->read_crashes()) {
     crash.at = context_.now();
     context_.recorder.add(std::move(crash));

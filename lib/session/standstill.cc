@@ -27,7 +27,7 @@ BootNs Standstill::first_look_after(const StandstillPolicy& policy) const {
 
 BootNs Standstill::well_before_giving_up() const {
   const BootNs patience = tree_.guide.gives_up_after();
-  return patience > 0 ? std::max(patience / 4, kSecond) : std::numeric_limits<BootNs>::max();
+  return patience > 0 ? std::max(patience / 6, kSecond / 2) : std::numeric_limits<BootNs>::max();
 }
 
 // Others may move for as long as it waits for them.

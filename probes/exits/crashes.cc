@@ -100,6 +100,16 @@ const StartEvent* crash_of(const ExitFacts& facts, const Death& death) {
   return last;
 }
 
+// Its call of sys.exit, where it had come to its end by that when native code crashed.
+const StartEvent* exit_before(const ExitFacts& facts, const Death& death) {
+  const auto& events = facts.run->start_events;
+  const auto found = std::ranges::find_if(events, [&](const StartEvent& event) {
+    return event.kind == StartEventKind::kExits && event.message == kCallOfExit &&
+           event.process == death.process->key;
+  });
+  return found == events.end() ? nullptr : &*found;
+}
+
 bool is_recursion(const StartEvent* crash) {
   return crash != nullptr && crash->type == "recursion";
 }
@@ -273,6 +283,17 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
     return cause;
   }
   cause.clause += place_of_crash(crash);
+  const bool has_line = crash != nullptr && !crash->file.empty();
+  const StartEvent* left = has_line ? nullptr : exit_before(facts, death);
+  if (left != nullptr) {
+    cause.clause += say(" as it ended, after it had called sys.exit{}", place_of(*left));
+    cause.prove(text_fact("called_at", whole_place(*left), kShimSource, left->at));
+    cause.remedies.push_back(
+        {.title = say("See why the program leaves{}, and destroy its process group before",
+                      place_of(*left)),
+         .commands = {"torch.distributed.destroy_process_group()"},
+         .verify = "dlprobe run -- COMMAND"});
+  }
   if (crash != nullptr && !crash->file.empty())
     cause.prove(text_fact("crashed_at", whole_place(*crash), kShimSource, crash->at));
   if (is_overflow) {

@@ -129,6 +129,7 @@ bool began_the_end(const ExitFacts& facts, const Death& death) {
   const auto first = std::ranges::find_if(facts.deaths, &Death::failed);
   const bool is_first = first != facts.deaths.end() && &*first == &death;
   if (!is_first || !command_failed(*facts.run)) return false;
+  if (was_asked_as_manager(facts, death)) return true;
   // The end of another child may be seen after the signal that was sent because of it.
   const auto failures = events_of(*facts.run, StartEventKind::kFailed);
   const bool other_failed = std::ranges::any_of(failures, [&](const StartEvent* event) {
@@ -148,22 +149,6 @@ bool is_end_by_those_above(const ExitFacts& facts, const Death& death) {
   const bool may_end_it = death.signal == SIGTERM || death.signal == SIGKILL;
   return !began_the_end(facts, death) &&
          (may_end_it || failure_of_trainer(facts, death) == nullptr);
-}
-
-/// Whether its trainer started others in its place, or at all.
-bool started_others_after(const ExitFacts& facts, const Death& death) {
-  const ProcessInfo* trainer = trainer_of(facts, *death.process);
-  return trainer != nullptr && std::ranges::any_of(events_of(*facts.run, StartEventKind::kStarted),
-                                                   [&](const StartEvent* start) {
-                                                     return start->process == trainer->key &&
-                                                            start->at > death.at();
-                                                   });
-}
-
-/// Whether the job hung after that, until dlprobe ended it: what it held is held for ever.
-bool is_before_hang(const ExitFacts& facts, const Death& death) {
-  return was_ended_by_dlprobe(*facts.run) && death.signal != 0 && !is_polite(death.signal) &&
-         death.process->role == Role::kWorker && !started_others_after(facts, death);
 }
 
 /// Ended by a signal that belongs to normal work.
@@ -290,14 +275,7 @@ std::optional<ExitCause> cause_of(const ExitFacts& facts, const Death& death) {
   if (is_crash_signal(death.signal) && is_own_doing(death)) return crash_cause(facts, death);
   if (is_ordinary_signal(facts, death)) return std::nullopt;
   ExitCause cause = kill_cause(facts, death);
-  if (!is_before_hang(facts, death)) return cause;
-  cause.confidence = Confidence::kLikely;
-  cause.clause += "; the job hung afterwards: a lock that it held, also of a Manager, stays locked";
-  cause.remedies.insert(
-      cause.remedies.begin(),
-      {.title = "Let the program give up when a worker dies: join(timeout) and exitcode, or an "
-                "executor, which tells it",
-       .verify = "dlprobe run -- COMMAND"});
+  add_aftermath(facts, death, cause);
   return cause;
 }
 
@@ -328,13 +306,6 @@ std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known
     if (auto cause = cause_of(facts, death)) judged.push_back({&death, std::move(*cause)});
   }
   return judged;
-}
-
-/// Whether the job lived with it: the trainer started others later, and then failed by an exception
-/// of its own.
-bool was_survived(const ExitFacts& facts, const Death& death) {
-  const auto& ending = facts.ending;
-  return ending && ending->last->again.empty() && started_others_after(facts, death);
 }
 
 Severity severity_of(const ExitFacts& facts, const Judged& judged) {

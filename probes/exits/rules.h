@@ -53,6 +53,18 @@ std::optional<ExitCause> oom_cause(const ExitFacts& facts, const Death& death);
 /// DLP0503: by a signal that somebody sent, or a resource limit; DLP0511 where it is a hang-up.
 ExitCause kill_cause(const ExitFacts& facts, const Death& death);
 
+/// Whether another child of the same parent, or that, then failed in asking its manager, as this
+/// one may have been.
+bool was_asked_as_manager(const ExitFacts& facts, const Death& death);
+/// Whether it was killed, and the job hung after that until dlprobe ended it: what it held is held
+/// for ever.
+bool is_before_hang(const ExitFacts& facts, const Death& death);
+/// Whether the job lived with it: the trainer started others later, and then failed by an exception
+/// of its own.
+bool was_survived(const ExitFacts& facts, const Death& death);
+/// Says the first two of a process that was killed.
+void add_aftermath(const ExitFacts& facts, const Death& death, ExitCause& cause);
+
 /// DLP0509: by what its own code did.
 ExitCause crash_cause(const ExitFacts& facts, const Death& death);
 

@@ -320,6 +320,36 @@ ExitCause caught_cause(const ExitFacts& facts, const Death& death, const SignalS
   return cause;
 }
 
+namespace {
+
+// How it ended, where it did not tell.
+Message untold_exit(const ExitFacts& facts, const Death& death) {
+  const bool is_worker = death.process->role == Role::kWorker;
+  if (is_worker && is_witnessed(*facts.run, death.process->key))
+    return ": native code called exit(3) or _exit(2)";
+  if (uses_mpi(*facts.run, death.process->key))
+    return ": native code called exit(3), as MPI_Abort does";
+  if (death.exit_code == 1 && is_worker) return ": an uncaught exception, or sys.exit";
+  return ": it called os._exit or sys.exit";
+}
+
+Remedy look_for_exit(const ExitFacts& facts, const Death& death, bool was_told) {
+  Remedy remedy{.title =
+                    "Read the traceback above, and look for sys.exit and os._exit in the code "
+                    "that it ran",
+                .verify = "dlprobe run -- COMMAND"};
+  if (was_told) {
+    remedy.title = "Raise an exception there instead, or print the traceback before";
+  } else if (uses_mpi(*facts.run, death.process->key)) {
+    remedy.title = "Read what it printed last, and look for Abort() in its code";
+  }
+  if (has_data_loader(*facts.run) && death.process->role == Role::kWorker)
+    remedy.commands.emplace_back("DataLoader(..., num_workers=0)  # then a debugger stops there");
+  return remedy;
+}
+
+}  // namespace
+
 ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   ExitCause cause;
   // What a process of the user's own exits with may be an answer to whoever started it.
@@ -334,17 +364,11 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   if (death.exit_code == 0) {
     // Without the trainer's exception it is one of the reasons why a trainer fails.
     cause.confidence = ending ? Confidence::kLikely : Confidence::kPossible;
-    cause.clause += "while its trainer waited for it";
+    cause.clause += " while its trainer waited for it";
   } else if (word) {
     cause.clause += word->clause;
-  } else if (death.process->role == Role::kWorker && is_witnessed(*facts.run, death.process->key)) {
-    cause.clause += ": native code called exit(3) or _exit(2)";
-  } else if (uses_mpi(*facts.run, death.process->key)) {
-    cause.clause += ": native code called exit(3), as MPI_Abort does";
-  } else if (death.exit_code == 1 && death.process->role == Role::kWorker) {
-    cause.clause += ": an uncaught exception, or sys.exit";
   } else {
-    cause.clause += ": it called os._exit or sys.exit";
+    cause.clause += untold_exit(facts, death);
   }
   cause.discriminator = "code-" + std::to_string(death.exit_code);
   // What one ended by is not what another one did.
@@ -359,16 +383,7 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
     cause.remedies.push_back(*word->remedy);
     return cause;
   }
-  const bool may_have_aborted = !word && uses_mpi(*facts.run, death.process->key);
-  Remedy remedy{.title = may_have_aborted
-                             ? "Read what it printed last, and look for Abort() in its code"
-                         : word ? "Raise an exception there instead, or print the traceback before"
-                                : "Read the traceback above, and look for sys.exit and "
-                                  "os._exit in the code that it ran",
-                .verify = "dlprobe run -- COMMAND"};
-  if (has_data_loader(*facts.run) && death.process->role == Role::kWorker)
-    remedy.commands.emplace_back("DataLoader(..., num_workers=0)  # then a debugger stops there");
-  cause.remedies.push_back(std::move(remedy));
+  cause.remedies.push_back(look_for_exit(facts, death, word.has_value()));
   return cause;
 }
 

@@ -155,14 +155,17 @@ std::optional<Finding> unpicklable(const Run& run) {
   finding.discriminator += "-" + first.type;
   // What goes through a queue is pickled under any start method; no start is told for it.
   const bool is_sent_later = first.method.empty();
-  finding.message =
-      is_of_worker(run, first) ? say("{} cannot be pickled, so {} cannot send it back",
-                                     what_is_unpicklable(first), describe(run, first.process))
-      : is_sent_later
-          ? say("{} cannot be pickled, so it cannot go to the processes of a pool or queue",
-                what_is_unpicklable(first))
-          : say("{} cannot be pickled, and {} sends it to each process it starts",
-                what_is_unpicklable(first), under(run, first));
+  const Message what = what_is_unpicklable(first);
+  if (is_of_worker(run, first)) {
+    finding.message =
+        say("{} cannot be pickled, so {} cannot send it back", what, describe(run, first.process));
+  } else if (is_sent_later) {
+    finding.message =
+        say("{} cannot be pickled, so it cannot go to the processes of a pool or queue", what);
+  } else {
+    finding.message = say("{} cannot be pickled, and {} sends it to each process it starts", what,
+                          under(run, first));
+  }
   if (!first.path.empty())
     finding.prove(text_fact("path", as_name(first.path), kShimSource, first.at));
   if (!first.type.empty())

@@ -73,6 +73,13 @@ PROGRAMS = {  # name -> text; __name__ is "__main__", __file__ ends in prog.py
                "    loader = DataLoader(data, 4, num_workers=2, collate_fn=collate, persistent_workers=persists)\n"
                "    for epoch in range(2):\n      try:\n        for batch in loader: print(batch)\n"
                "      except Exception as error: print(error)\n      gc.collect()\n",
+    "crashes": "import ctypes, faulthandler, multiprocessing as mp, os, resource\n"
+               "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\ndef f(): ctypes.string_at(16)\n"
+               "def g(): faulthandler.enable(open(os.devnull, 'w')); f()\ndef h(): os.kill(os.getpid(), 6)\n"
+               "if __name__ == '__main__':\n  for m in ('fork', 'spawn', 'forkserver'):\n    for t in (f, g, h):\n"
+               "      p = mp.get_context(m).Process(target=t); p.start(); p.join(); print(p.exitcode, flush=True)\n",
+    "exit of a rank": "try: import torch.distributed\nexcept ImportError: raise SystemExit('no torch')\nimport sys\n"
+                      "try: sys.exit(4)\nexcept SystemExit as left: print(left)\nsys.exit(5)\n",
     "names": "import logging, multiprocessing, sys, threading, warnings\n"
              "print('sitecustomize' in sys.modules, sys.path, sys.excepthook is sys.__excepthook__,\n"
              "      threading.excepthook is threading.__excepthook__)\n"

@@ -447,7 +447,10 @@ def deaths():
     mpi = {"needs": "torch1", "modules": ("mpi4py",)}
     yield dies("rank-left", "mpi_ranks.py", "DLP0704", confidence="likely", exit_codes=(1,), never=["DLP0503"], **mpi)
     yield ends_well("rank-left-not", "mpi_ranks.py --healthy", **mpi)
+    yield dies("rank-abort", "mpi_ranks.py --abort", "DLP0510", confidence="likely", exit_codes=(7,),
+               evidence={"victim": holds("rank 1 (")}, **mpi)
     for kind, code, evidence in (("aborts", "DLP0509", {"called_at": holds("/failed_ranks.py:")}),
+                                 ("exits", ("DLP0509", "DLP0510"), {"called_at": holds("/failed_ranks.py:")}),
                                  ("gather", "DLP0509", {"victim": holds("rank 1 (")}),
                                  ("late", "DLP0702", {"your_code": holds("save")}),
                                  ("monitored", "DLP0702", {"your_code": holds("save"), "collective": holds("monitored_barrier")}),
@@ -455,7 +458,7 @@ def deaths():
                                  ("twice", "DLP0705", {"address": holds("127.0.0.1:")}),
                                  ("absent", "DLP0705", {"missing_ranks": equals(1)}),
                                  ("left", "DLP0705", {"victim": holds("rank 2 (")})):
-        certainty = "likely" if kind in ("absent", "left") else "certain"
+        certainty = {"absent": "likely", "left": "likely", "exits": None}.get(kind, "certain")
         yield dies(f"rank-{kind}", f"failed_ranks.py {kind}", code, needs="torch", confidence=certainty, exit_codes=(1,),
                    evidence=evidence)
         yield ends_well(f"rank-{kind}-not", f"failed_ranks.py {kind} --healthy", needs="torch")
@@ -497,6 +500,8 @@ def timed_out():
     """A loader with a timeout gives up, and the worker that it waited for is named."""
     common = {"probe": "run", "needs": "torch"}
     yield Case("raised-timeout", "raised_torch.py --slow", first="DLP0313", severity="error", exit_codes=(1,),
+               evidence={"your_code": holds("Remote.__getitem__"), "exception": holds("RuntimeError")}, **common)
+    yield Case("raised-timeout-short", "raised_torch.py --slow --timeout 4", first="DLP0313", severity="error", exit_codes=(1,),
                evidence={"your_code": holds("Remote.__getitem__"), "exception": holds("RuntimeError")}, **common)
     for kind, evidence in (("gone", {"exception": holds("Error")}), ("memory", {"called_at": holds("/raised_torch.py:")})):
         yield Case(f"raised-{kind}", f"raised_torch.py --{kind}", first="DLP0514", severity="error", exit_codes=(1,),

@@ -209,7 +209,7 @@ def _refused_resource(error, refusal):
     try:
         if type(error).__name__ == "OutOfMemoryError" and type(error).__module__.partition(".")[0] == "torch":
             return load("dlprobe_limits").refused_gpu_memory(Trace(error))
-        sender = load("dlprobe_limits").gone_sender(Trace(error)) if "torch.multiprocessing" in sys.modules else {}
+        sender = load("dlprobe_limits").gone_sender(Trace(error)) if "multiprocessing.connection" in sys.modules else {}
         if sender:
             return sender
         if number == EMFILE:

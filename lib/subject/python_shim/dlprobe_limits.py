@@ -157,7 +157,10 @@ def _sender_in(handle):
 
 
 def gone_sender(trace):
-    """Of an exception in making again a tensor, or a descriptor, that a process sent which has ended."""
+    """Of an exception in making again a tensor, or a descriptor, that a process sent which has ended; or in asking a manager."""
+    asks_manager = trace.frame_of("multiprocessing/managers.py", "_callmethod", "_connect", "_create")
+    if asks_manager is not None and isinstance(trace.error, (ConnectionError, EOFError, FileNotFoundError)):
+        return {"wanted": "manager"}
     made = trace.frame_of("torch/multiprocessing/reductions.py", "rebuild_cuda_tensor", "rebuild_storage_filename")
     if made is not None:
         sender = _sender_in(made.f_locals.get("ref_counter_handle", made.f_locals.get("handle")))

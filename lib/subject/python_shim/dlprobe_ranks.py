@@ -1,6 +1,8 @@
 """What the witness hooks in torch.distributed (see dlprobe_hooks.py, which loads this with it)."""
+import atexit
 import os
 import sys
+from _thread import get_ident
 from errno import EADDRINUSE
 
 from dlprobe_hooks import Noticed, call_before
@@ -15,20 +17,20 @@ _MOST_OF_COMMAND = 200  # characters
 
 def hook_exit():
     """Where the main thread of a rank called sys.exit at last, told when its interpreter ends: it need not end by that."""
-    called, pid = [], os.getpid()
+    called, pid, thread = [], os.getpid(), get_ident()
 
     def before_exit(status=None, *_):
-        if status and sys.modules["threading"].current_thread() is sys.modules["threading"].main_thread():
+        if status and get_ident() == thread:
             called[:] = [status if isinstance(status, int) else 1, users_line(sys._getframe(2))]
 
-    def before_shutdown(*_):
+    def at_exit():
         if called and os.getpid() == pid:
             tell("exits", message="sys.exit", count=called[0], **called[1])
 
     if not _hooked:
         _hooked.append(True)
         call_before(sys, "exit", before_exit)
-        call_before(sys.modules["threading"], "_shutdown", before_shutdown)
+        atexit.register(at_exit)
 
 
 def hook_groups(module):

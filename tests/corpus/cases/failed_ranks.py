@@ -33,6 +33,15 @@ def aborts(rank, options):
     reduce(3)
 
 
+def exits(rank, options):
+    """Rank 1 checks what it has, and leaves."""
+    meet()
+    reduce(3)
+    if rank == 1 and not options.healthy:
+        sys.exit(3)
+    reduce(3)
+
+
 def left(rank, options):
     """Rank 2 has nothing to do."""
     if rank == 2 and not options.healthy:
@@ -116,7 +125,7 @@ def start_ranks(options):
         sys.exit(int(any([each.wait() for each in ranks])))
 
 
-JOBS = {"aborts": aborts, "left": left, "absent": absent, "late": late, "monitored": monitored, "taken": taken,
+JOBS = {"aborts": aborts, "exits": exits, "left": left, "absent": absent, "late": late, "monitored": monitored, "taken": taken,
         "twice": twice}
 
 

@@ -1,4 +1,5 @@
-"""Three ranks of MPI, of which one leaves in the middle, and without MPI_Finalize: usage mpi_ranks.py [--healthy]."""
+"""Three ranks of MPI, of which one leaves in the middle, and without MPI_Finalize, or ends them all: usage
+mpi_ranks.py [--abort] [--healthy]."""
 import os
 import sys
 
@@ -10,5 +11,7 @@ from mpi4py import MPI
 for step in range(5):
     MPI.COMM_WORLD.allreduce(step)
 if MPI.COMM_WORLD.rank == 1 and "--healthy" not in sys.argv:
+    if "--abort" in sys.argv:
+        MPI.COMM_WORLD.Abort(7)
     os._exit(0)
 MPI.COMM_WORLD.allreduce(1)

@@ -1,5 +1,5 @@
 """A data set that raises in a worker; with --healthy it is caught there. With --slow one sample takes longer than the
-timeout of its loader; with --healthy it comes in time. With --gone a process ends before the tensors that it sent are received;
+timeout of its loader (--timeout N); with --healthy it comes in time. With --gone a process ends before the tensors that it sent are received;
 with --healthy it waits. With --memory a model is refused memory of the GPU (as its exception says) while it is evaluated with its
 graph; with --healthy it is not."""
 import sys
@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 HEALTHY = "--healthy" in sys.argv
+TIMEOUT = int(sys.argv[sys.argv.index("--timeout") + 1]) if "--timeout" in sys.argv else 6
 
 
 class Table(Dataset):
@@ -81,7 +82,7 @@ def main():
     if "--memory" in sys.argv:
         return evaluate()
     if "--slow" in sys.argv:
-        return list(DataLoader(Remote(), batch_size=4, num_workers=2, timeout=6))
+        return list(DataLoader(Remote(), batch_size=4, num_workers=2, timeout=TIMEOUT))
     return list(DataLoader(Table(), batch_size=4, num_workers=2))
 
 

@@ -494,6 +494,23 @@ TEST_F(ExitsTest, AWorkerThatKilledItselfBeforeTheJobHungIsACause) {
   EXPECT_TRUE(examine().findings.empty()) << "it was replaced";
 }
 
+TEST_F(ExitsTest, AManagerThatTheTrainerEndedIsWhyWorkersFail) {
+  sent(1, 101, SIGTERM, 0, kParent);
+  scene.exit_by_signal(101, 1.01, SIGTERM);
+  scene.exit_with(102, 1.2, 1);
+  scene.exit_with(kParent, 1.5, 1);
+  StartEvent failed{.at = Scene::at(1.1), .kind = StartEventKind::kFailed};
+  failed.process = key_of(102);
+  failed.ended = Ended::kProcess;
+  scene.run().start_events.push_back(failed);
+  for (const Finding& finding : examine().findings)
+    EXPECT_NE(finding.code, FindingCode::kKilledBySignal) << "a trainer ends its workers";
+  scene.run().start_events.back().wanted = "manager";
+  const Finding finding = examine().findings.front();
+  EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("the server of a Manager"));
+}
+
 TEST_F(ExitsTest, ASignalOfTheParentsThreadIsNotTheTrainersWish) {
   sent(1, 101, SIGTERM, 0, kParent);
   scene.exit_by_signal(101, 1.01, SIGTERM);

@@ -100,6 +100,21 @@ TEST_F(FailedRanks, ARankForWhichTheLauncherEndsTheOthersIsTheCause) {
   EXPECT_THAT(first().message.plain(), Not(HasSubstr("sys.exit"))) << "that was caught";
 }
 
+TEST_F(FailedRanks, ARankThatCrashesAsItLeavesHasALineToo) {
+  tell(1.9, 1,
+       {.kind = StartEventKind::kExits,
+        .message = "sys.exit",
+        .file = "/srv/train.py",
+        .line = 7,
+        .function = "check",
+        .count = 3});
+  aborts(2, 1);
+  scene.exit_with(100, 3, 1);
+  EXPECT_THAT(
+      first().message.plain(),
+      HasSubstr("SIGABRT as it ended, after it had called sys.exit at train.py:7 in check"));
+}
+
 TEST_F(FailedRanks, WhatOthersFailOfOnceOneHasCrashedIsOfThat) {
   aborts(2, 1);
   fails_in(2.1, 0, "distributed_c10d.py:3252 all_reduce");

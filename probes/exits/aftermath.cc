@@ -1,0 +1,68 @@
+// What a process's end by a signal meant to others later.
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/exits/rules.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
+
+namespace dlprobe::probes::exits {
+namespace {
+
+/// Whether its trainer started others in its place, or at all.
+bool started_others_after(const ExitFacts& facts, const Death& death) {
+  const ProcessInfo* trainer = trainer_of(facts, *death.process);
+  return trainer != nullptr && std::ranges::any_of(events_of(*facts.run, StartEventKind::kStarted),
+                                                   [&](const StartEvent* start) {
+                                                     return start->process == trainer->key &&
+                                                            start->at > death.at();
+                                                   });
+}
+
+}  // namespace
+
+bool was_asked_as_manager(const ExitFacts& facts, const Death& death) {
+  constexpr BootNs kSoon = 15 * kSecond;
+  const auto failures = events_of(*facts.run, StartEventKind::kFailed);
+  return std::ranges::any_of(failures, [&](const StartEvent* event) {
+    const ProcessInfo* other = facts.run->find_process(event->process);
+    const bool is_soon = event->at >= death.at() && event->at <= death.at() + kSoon;
+    return event->wanted == "manager" && is_soon && other != nullptr &&
+           other->key != death.process->key &&
+           (other->ppid == death.process->ppid || other->key.pid == death.process->ppid);
+  });
+}
+
+bool is_before_hang(const ExitFacts& facts, const Death& death) {
+  return was_ended_by_dlprobe(*facts.run) && death.signal == SIGKILL &&
+         death.process->role == Role::kWorker && !started_others_after(facts, death);
+}
+
+bool was_survived(const ExitFacts& facts, const Death& death) {
+  const auto& ending = facts.ending;
+  return ending && ending->last->again.empty() && started_others_after(facts, death);
+}
+
+void add_aftermath(const ExitFacts& facts, const Death& death, ExitCause& cause) {
+  if (was_asked_as_manager(facts, death)) {
+    cause.confidence = Confidence::kLikely;
+    cause.clause += "; others then asked it, as the server of a Manager, in vain";
+    cause.remedies.insert(cause.remedies.begin(),
+                          {.title = "Keep the process of the Manager until all who use it have "
+                                    "ended; multiprocessing.active_children() has it, too",
+                           .commands = {"manager.shutdown()  # after join() of the workers"},
+                           .verify = "dlprobe run -- COMMAND"});
+  }
+  if (!is_before_hang(facts, death)) return;
+  cause.clause += "; the job hung afterwards: a lock that it held, also of a Manager, stays locked";
+  cause.remedies.insert(
+      cause.remedies.begin(),
+      {.title = "Let the program give up when a worker dies: join(timeout) and exitcode, or an "
+                "executor, which tells it",
+       .verify = "dlprobe run -- COMMAND"});
+}
+
+}  // namespace dlprobe::probes::exits
