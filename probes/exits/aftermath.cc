@@ -29,7 +29,7 @@ bool was_asked_as_manager(const ExitFacts& facts, const Death& death) {
   const auto failures = events_of(*facts.run, StartEventKind::kFailed);
   return std::ranges::any_of(failures, [&](const StartEvent* event) {
     const ProcessInfo* other = facts.run->find_process(event->process);
-    const bool is_soon = event->at >= death.at() && event->at <= death.at() + kSoon;
+    const bool is_soon = event->at >= death.at() - kTogether && event->at <= death.at() + kSoon;
     return event->wanted == "manager" && is_soon && other != nullptr &&
            other->key != death.process->key &&
            (other->ppid == death.process->ppid || other->key.pid == death.process->ppid);

@@ -168,6 +168,7 @@ bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   if (death.signal == SIGPIPE)
     return death.process->role != Role::kWorker || failure_of_trainer(facts, death) == nullptr;
   const bool is_worker = death.process->role == Role::kWorker;
+  if (sent == nullptr && was_asked_as_manager(facts, death)) return !command_failed(*facts.run);
   if (sent == nullptr && is_worker) return may_be_by_trainer(facts, death);
   if (sent == nullptr) return is_polite(death.signal) && was_ended_for_another(facts, death);
   const ProcessInfo* sender = sender_in_tree(facts, *sent);

@@ -359,6 +359,10 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   const auto& ending = facts.ending;
   if (ending && ending->last->again.empty() && ending->last->process != death.process->key)
     cause.confidence = Confidence::kLikely;
+  const bool lost_manager = std::ranges::any_of(facts.run->start_events, [&](const auto& event) {
+    return event.process == death.process->key && event.wanted == "manager";
+  });
+  if (lost_manager) cause.confidence = Confidence::kLikely;  // why that was gone comes first
   cause.code = FindingCode::kWorkerExited;
   cause.clause = "exited by itself with code " + own(death.exit_code);
   if (death.exit_code == 0) {
