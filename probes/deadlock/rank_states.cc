@@ -144,11 +144,17 @@ void find_meeting(const Facts& facts, const ThreadFacts& thread,
   }
 }
 
+// It computes next to nothing between its sleeps, as who asks for a file or a flag.
+bool only_polls(const ThreadFacts& thread) {
+  constexpr double kMostOfAsking = 0.005;  // of a core
+  return polls_by_sleep(thread) && core_share(thread, thread.looks.size()).run < kMostOfAsking;
+}
+
 RankDoing doing_of(const Facts& facts, const ThreadFacts& thread, const RankState& state) {
   if (state.meeting) return RankDoing::kMeets;
   if (waits_for_batch(facts, thread)) return RankDoing::kWaitsForBatch;
   if (waits_for_gpu(*thread.thread)) return RankDoing::kWaits;
-  if (!state.sleeps()) return polls_by_sleep(thread) ? RankDoing::kPolls : RankDoing::kWorks;
+  if (!state.sleeps()) return only_polls(thread) ? RankDoing::kPolls : RankDoing::kWorks;
   if (thread.need.kind == NeedKind::kNothing) return RankDoing::kSleeps;
   return thread.need.kind == NeedKind::kChild ? RankDoing::kWaitsForChild : RankDoing::kWaits;
 }

@@ -62,7 +62,7 @@ bool is_in_a_talk(const Facts& facts, const ThreadFacts& waiter) {
 std::optional<Confidence> has_no_peer(const Facts& facts, const ThreadFacts& waiter) {
   const Need& need = waiter.need;
   if (!waiter.doomed || need.kind != NeedKind::kChannel || need.object.empty()) return std::nullopt;
-  if (is_told_by_its_own(facts, waiter) || is_in_a_talk(facts, waiter)) return std::nullopt;
+  if (is_told_by_its_own(facts, waiter)) return std::nullopt;
   const std::vector<WaitedFile>& files = waiter.thread->wait.files;
   std::vector<const ThreadFacts*> readers = {&waiter};
   bool has_trainer = waiter.role() == Role::kTrainer;
@@ -403,7 +403,7 @@ std::vector<RootCause> find_lost_peers(const Facts& facts) {
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     const auto confidence = has_no_peer(facts, thread);
-    if (confidence && !waits_for_ends(*thread.thread)) {
+    if (confidence && !waits_for_ends(*thread.thread) && !is_in_a_talk(facts, thread)) {
       causes.push_back(no_peer(facts, i, *confidence));
     }
     if (has_still_peers_alone(facts, thread)) {

@@ -130,6 +130,11 @@ void HangScene::wakes(ThreadSnapshot& thread) {
   waking_.emplace_back(process_of(thread).pid, thread.tid);
 }
 
+void HangScene::computes_at_times(ThreadSnapshot& thread) {
+  wakes(thread);
+  computing_.emplace_back(process_of(thread).pid, thread.tid);
+}
+
 ProcessKey HangScene::process_of(const ThreadSnapshot& thread) const {
   for (const ProcessSnapshot& process : tree_.processes)
     for (const ThreadSnapshot& each : process.threads)
@@ -232,6 +237,7 @@ void HangScene::age(TreeSnapshot& tree, int look) const {
         for (StackFrame& frame : thread.stack)
           if (!frame.python && frame.file.contains("python")) frame.offset += seconds;
       }
+      if (std::ranges::count(computing_, who) > 0) thread.cpu_ns += seconds * 7'000'000;
       for (const Earlier& earlier : working_) {
         if (earlier.process != process.key || earlier.tid != thread.tid) continue;
         const auto worked = static_cast<uint64_t>(std::min(look, earlier.until));

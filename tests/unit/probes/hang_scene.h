@@ -51,6 +51,8 @@ class HangScene {
   /// It runs, and its innermost function has called itself once more at each look.
   void recurses(ThreadSnapshot& thread);
   void wakes(ThreadSnapshot& thread);  ///< for a moment between two looks, to wait again
+  /// The same, and it has computed for 7 ms of each second.
+  void computes_at_times(ThreadSnapshot& thread);
   /// Its process groups go on from look to look.
   void meets_meanwhile(int32_t pid) { meeting_.push_back(pid); }
   /// At the looks before that one they have completed as many collectives, and wait for none.
@@ -118,6 +120,7 @@ class HangScene {
   std::vector<std::pair<int32_t, int32_t>> running_;
   std::vector<std::pair<int32_t, int32_t>> recursing_;
   std::vector<std::pair<int32_t, int32_t>> waking_;
+  std::vector<std::pair<int32_t, int32_t>> computing_;  ///< of those
   std::vector<int32_t> meeting_;
   std::vector<Met> met_;
   std::vector<std::pair<int32_t, double>> told_;

@@ -71,6 +71,16 @@ TEST(Ranks, OneThatPollsStandsLikeOneThatSleeps) {
   EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("what that loop waits for"));
 }
 
+TEST(Ranks, OneThatComputesBetweenItsSleepsIsAtWork) {
+  Ranks ranks;
+  ranks.polls(1);
+  ranks.scene.computes_at_times(ranks.main(1));
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 1 (101) is at work"));
+}
+
 TEST(Ranks, AShortWaitIsAWordThatALongerWatchWouldSettle) {
   Ranks ranks;
   ranks.sleeps(1);
