@@ -319,7 +319,7 @@ OwnWords message_of_growth(const Run& run, const GrowingTasks& tasks, uint64_t c
     return describe(run, *tasks.process) +
            " keeps iterators of its loaders, and so their workers: " + counted(count, "worker");
   }
-  if (tasks.are_zombies) {
+  if (tasks.process && tasks.are_zombies) {
     return describe(run, *tasks.process) + " does not wait for its children: " + own(count) +
            " have ended and stay as zombies";
   }

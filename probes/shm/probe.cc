@@ -29,10 +29,11 @@ std::optional<Finding> find_leak(const Facts& facts, const Blame* blame,
                                  const std::optional<Shortage>& observed,
                                  std::optional<Finding>& failure) {
   Finding* failed = failure ? &*failure : nullptr;
-  const auto leaked = leak(facts, blame, observed ? &*observed : nullptr, failed);
+  auto leaked = leak(facts, blame, observed ? &*observed : nullptr, failed);
   if (leaked || blame != nullptr) return leaked;
-  auto left = failed == nullptr ? left_at_end(facts) : std::nullopt;
-  return left ? left : growing_files(facts, failed);
+  if (failed == nullptr) leaked = left_at_end(facts);
+  if (!leaked) leaked = growing_files(facts, failed);
+  return leaked;
 }
 
 Verdict examine_run(const RunCase& one) {

@@ -126,8 +126,8 @@ bool all_known_dead(const Share& share) {
 // after its end it may be told already.
 void add_unheld_blocks(const Facts& facts, BootNs at, bool is_told, Share& stale,
                        const Share& unheld) {
-  const bool lives = facts.trainer != nullptr && !is_known_dead(*facts.run, facts.trainer->key, at);
-  const bool older_only = lives || is_told;
+  const bool older_only =
+      facts.trainer != nullptr && (is_told || !is_known_dead(*facts.run, facts.trainer->key, at));
   const BootNs born = older_only ? birth_of(facts.header->host, facts.trainer->key) : at;
   for (const ShmSegment* segment : unheld.segments) {
     if (segment->kind != SegmentKind::kPythonShared) continue;
