@@ -143,6 +143,9 @@ struct ChannelEnd {
   bool reads = false;
   bool writes = false;
   bool orphaned_sibling = false;
+  char state = '?';
+  std::string frozen_by;
+  uint64_t cpu_ticks = 0;
 
   bool operator==(const ChannelEnd&) const = default;
 };
@@ -157,6 +160,11 @@ constexpr void list_fields(auto&& field, Of<ChannelEnd> /*of*/) {
   field("sibling", &ChannelEnd::orphaned_sibling,
         "A process outside of the tree that was forked from the same process as one of the tree, "
         "and has lost its parent as that one has");
+  field("st", &ChannelEnd::state,
+        "Of a process outside of the tree: R S D; T t only where all its threads are stopped");
+  field("frozen_by", &ChannelEnd::frozen_by,
+        "of such a process: the file of its cgroup that says that it is frozen; empty: none does");
+  field("cpu", &ChannelEnd::cpu_ticks, "of such a process: that it has run", Unit::kTicks);
 }
 
 /// A pool of libgomp as the memory of a thread has it: a copy made by fork has the words, not the

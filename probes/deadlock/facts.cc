@@ -378,8 +378,25 @@ bool waits_for_task(const Facts& facts, const ThreadFacts& thread) {
 
 std::optional<uint64_t> other_end(const WaitedFile& file) {
   if (file.kind == FileKind::kPipe) return file.inode;
-  if (file.kind == FileKind::kSocket && file.peer != 0) return file.peer;
+  const bool is_socket = file.kind == FileKind::kSocket || file.kind == FileKind::kConnectingSocket;
+  if (is_socket && file.peer != 0) return file.peer;
   return std::nullopt;
+}
+
+bool is_stopped_outside(const Run& run, const ChannelEnd& end, BootNs since) {
+  const auto is_it = [&](const ChannelEnd& each) {
+    return each.inode == end.inode && each.pid == end.pid;
+  };
+  const auto stands = [&](const ChannelEnd& each) {
+    const bool is_stopped = each.state == 'T' || each.state == 't' || !each.frozen_by.empty();
+    return is_stopped && each.cpu_ticks == end.cpu_ticks;
+  };
+  return std::ranges::all_of(run.snapshots, [&](const TreeSnapshot& tree) {
+    return tree.at < since ||
+           std::ranges::all_of(
+               tree.channel_ends,
+               [&](const ChannelEnd& each) { return !is_it(each) || stands(each); });
+  });
 }
 
 const FutexWait& futex_of(const ThreadFacts& thread) {

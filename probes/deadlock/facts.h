@@ -53,6 +53,8 @@ struct Need {
   bool others_may = true;
   /// It is known that the thread that would have to give it is not there; its tid, or 0.
   std::optional<int32_t> missing_tid;
+  /// Who alone could give it, a process that is none of the tree, and is stopped.
+  const ChannelEnd* stopped_outside = nullptr;
 
   /// Only the end of one holder, or a release by it, ends the wait.
   bool has_one_holder() const;
@@ -134,6 +136,10 @@ std::optional<uint64_t> other_end(const WaitedFile& file);
 
 /// Whether it leads to the other side of a TCP connection, whose address is known.
 bool is_connection(const WaitedFile& file);
+
+/// Whether the process of that end, which is none of the tree, was stopped or frozen at each look
+/// since then, and has not run.
+bool is_stopped_outside(const Run& run, const ChannelEnd& end, BootNs since);
 
 /// Whether it sleeps while others have a lock of a file that its process has open.
 bool may_sleep_for_a_lock(const ThreadFacts& thread);

@@ -57,6 +57,7 @@ class ChannelNeed : public Waiter {
     // A socket whose other end nobody of the tree has leads out of it.
     if (!is_channel && first.kind != FileKind::kPipe) need.kind = NeedKind::kOutside;
     need.words = words_with_ends(need);
+    if (need.others_may || !need.providers.empty()) need.stopped_outside = nullptr;
     return need;
   }
 
@@ -120,13 +121,13 @@ class ChannelNeed : public Waiter {
     return is_standard ? "input on its standard input" : "input on a terminal";
   }
 
-  // Who has the other end of a pipe that nobody of the tree has, where dlprobe sees it.
+  // Who has the other end of a pipe or socket that nobody of the tree has, where dlprobe sees it.
   Message words_with_outsider(const Need& need) const {
-    const WaitedFile& pipe = thread_.wait.files.front();
-    if (pipe.kind != FileKind::kPipe || !need.providers.empty()) return "";
+    const auto inode = other_end(thread_.wait.files.front());
+    if (!inode || !need.providers.empty()) return "";
     const bool for_data = need.relation == "written by";
     const auto end = std::ranges::find_if(facts_.last->channel_ends, [&](const ChannelEnd& each) {
-      return each.inode == pipe.inode && threads_of(each.pid).empty() && !each.orphaned_sibling &&
+      return each.inode == *inode && threads_of(each.pid).empty() && !each.orphaned_sibling &&
              (for_data ? each.writes : each.reads);
     });
     if (end == facts_.last->channel_ends.end()) return "";
@@ -170,25 +171,34 @@ class ChannelNeed : public Waiter {
       const auto threads = threads_of(end.pid);
       is_of_tree = is_of_tree || !threads.empty();
       // An orphan that was forked from the same process only keeps what it was born with.
-      if (threads.empty() && !end.orphaned_sibling) need.others_may = true;
+      if (threads.empty() && !end.orphaned_sibling) add_outsider(end, need);
       for (const size_t each : threads)
         if (facts_.threads[each].thread != &thread_ && !is_known(each, need) &&
             !is_beside_the_point(each))
           need.providers.push_back(each);
     }
-    need.others_may = need.others_may || may_be_others(pids.empty(), is_of_tree);
+    const bool is_known = is_of_tree || need.stopped_outside != nullptr;
+    need.others_may = need.others_may || may_be_others(pids.empty(), is_known);
     return is_of_tree;
   }
 
+  void add_outsider(const ChannelEnd& end, Need& need) const {
+    if (is_stopped_outside(*facts_.run, end, waiter_.since)) {
+      need.stopped_outside = &end;
+    } else {
+      need.others_may = true;
+    }
+  }
+
   // Whether somebody may have the other end whom dlprobe does not see.
-  bool may_be_others(bool nobody_has_it, bool is_of_tree) const {
+  bool may_be_others(bool nobody_has_it, bool one_is_known) const {
     // The kernel lets nobody wait at a pipe without another side (end of file, SIGPIPE): since the
     // threads were looked at its last peer has ended, or is not seen.
     if (nobody_has_it) return true;
     // It went on before the descriptors were looked at.
     if (!thread_.consistent) return true;
     // A pipe that came from outside may have its end in a process that dlprobe may not look into.
-    return !is_of_tree && !facts_.last->all_ends_seen;
+    return !one_is_known && !facts_.last->all_ends_seen;
   }
 
   static bool is_known(size_t provider, const Need& need) {

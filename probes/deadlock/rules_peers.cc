@@ -61,7 +61,10 @@ bool is_in_a_talk(const Facts& facts, const ThreadFacts& waiter) {
 // each keeps the end of file from the others.
 std::optional<Confidence> has_no_peer(const Facts& facts, const ThreadFacts& waiter) {
   const Need& need = waiter.need;
-  if (!waiter.doomed || need.kind != NeedKind::kChannel || need.object.empty()) return std::nullopt;
+  if (!waiter.doomed || need.kind != NeedKind::kChannel || need.object.empty() ||
+      need.stopped_outside != nullptr) {
+    return std::nullopt;
+  }
   if (is_told_by_its_own(facts, waiter)) return std::nullopt;
   const std::vector<WaitedFile>& files = waiter.thread->wait.files;
   std::vector<const ThreadFacts*> readers = {&waiter};
@@ -221,9 +224,32 @@ bool all_threads_are(const ProcessSnapshot& process, char state) {
                              [&](const ThreadSnapshot& thread) { return thread.state == state; });
 }
 
+// The remedy where it is stopped by a signal or a debugger.
+Remedy let_it_continue(int32_t process, bool traced) {
+  const OwnWords pid = own(process);
+  return {.title = traced ? "Let the debugger continue or detach; its pid is TracerPid in /proc/" +
+                                pid + "/status"
+                          : "Continue it, and find out who stopped it (SIGSTOP, or SIGTTOU of a "
+                            "background job)",
+          .commands = {traced ? "grep TracerPid /proc/" + pid + "/status" : "kill -CONT " + pid},
+          .applies_to = {"bare-host"},
+          .verify = "dlprobe deadlock --pid " + pid};
+}
+
+// The remedy where its cgroup is, by that file of it.
+Remedy let_it_thaw(int32_t pid, std::string_view file) {
+  const Message folder = as_path(file.substr(0, file.rfind('/')));
+  return {.title =
+              "Thaw it where it was frozen: in the container engine, or the scheduler that "
+              "suspended the job",
+          .commands = {"docker unpause CONTAINER", "scontrol resume JOB",
+                       file.ends_with("freezer.state") ? "echo THAWED > " + as_path(file)
+                                                       : "echo 0 > " + folder + "/cgroup.freeze"},
+          .verify = "dlprobe deadlock --pid " + own(pid)};
+}
+
 RootCause stopped(const Facts& facts, size_t index) {
   const ThreadFacts& thread = facts.threads[index];
-  const OwnWords pid = own(thread.process->key.pid);
   const bool traced = thread.thread->state == 't';
   Finding finding = finding_about(facts, FindingCode::kWorkerStopped, Confidence::kCertain, thread);
   finding.message = describe(*facts.run, thread.process->key) +
@@ -235,14 +261,38 @@ RootCause stopped(const Facts& facts, size_t index) {
   }
   finding.prove(text_fact("state", own(std::string(1, thread.thread->state)),
                           "/proc/PID/task/TID/stat", facts.last->at));
-  finding.remedies.push_back(
-      {.title = traced ? "Let the debugger continue or detach; its pid is TracerPid in /proc/" +
-                             pid + "/status"
-                       : "Continue it, and find out who stopped it (SIGSTOP, or SIGTTOU of a "
-                         "background job)",
-       .commands = {traced ? "grep TracerPid /proc/" + pid + "/status" : "kill -CONT " + pid},
-       .applies_to = {"bare-host"},
-       .verify = "dlprobe deadlock --pid " + pid});
+  finding.remedies.push_back(let_it_continue(thread.process->key.pid, traced));
+  return {std::move(finding), index};
+}
+
+// Who alone could end its wait, a server or who reads the output, is none of the job's, and
+// stopped.
+bool needs_one_stopped_outside(const Facts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  if (!waiter.doomed || waiter.need.stopped_outside == nullptr) return false;
+  const size_t main = facts.find(waiter.process->key, waiter.process->key.pid);
+  return waiter.role() == Role::kTrainer ? main != Facts::kNone && facts.threads[main].doomed
+                                         : is_waited_for(facts, index);
+}
+
+RootCause stopped_outside(const Facts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  const ChannelEnd& end = *waiter.need.stopped_outside;
+  const bool is_frozen = !end.frozen_by.empty();
+  const OwnWords state = is_frozen ? OwnWords("frozen") : own(std::string(1, end.state));
+  const Confidence confidence =
+      facts.last->all_ends_seen ? Confidence::kCertain : Confidence::kLikely;
+  Finding finding = finding_about(facts, FindingCode::kWorkerStopped, confidence, waiter);
+  finding.discriminator = "outside " + end.comm;
+  finding.message = "process " + own(end.pid) + " (" + as_name(end.comm) + ") is " +
+                    (is_frozen ? "frozen with its cgroup" : "stopped (state " + state + ")") +
+                    " and does not continue by itself; " + name_of(facts, waiter) + " waits for " +
+                    waiter.need.words + place_of(waiter);
+  finding.prove(text_fact("state", state,
+                          is_frozen ? as_path(end.frozen_by) : "/proc/" + own(end.pid) + "/stat",
+                          facts.last->at));
+  finding.remedies.push_back(is_frozen ? let_it_thaw(end.pid, end.frozen_by)
+                                       : let_it_continue(end.pid, end.state == 't'));
   return {std::move(finding), index};
 }
 
@@ -259,13 +309,7 @@ RootCause frozen(const Facts& facts, size_t index) {
     finding.severity = Severity::kInfo;
   }
   finding.prove(text_fact("state", "frozen", as_path(file), facts.last->at));
-  finding.remedies.push_back(
-      {.title = "Thaw it where it was frozen: in the container engine, or the scheduler that "
-                "suspended the job",
-       .commands = {"docker unpause CONTAINER", "scontrol resume JOB",
-                    file.ends_with("freezer.state") ? "echo THAWED > " + as_path(file)
-                                                    : "echo 0 > " + folder + "/cgroup.freeze"},
-       .verify = "dlprobe deadlock --pid " + own(thread.process->key.pid)});
+  finding.remedies.push_back(let_it_thaw(thread.process->key.pid, file));
   return {std::move(finding), index};
 }
 
@@ -417,6 +461,7 @@ std::vector<RootCause> find_lost_peers(const Facts& facts) {
         thread.is_main() && thread.still &&
         (all_threads_are(*thread.process, 'T') || all_threads_are(*thread.process, 't'));
     if (whole_process_stands) causes.push_back(stopped(facts, i));
+    if (needs_one_stopped_outside(facts, i)) causes.push_back(stopped_outside(facts, i));
     if (thread.still && thread.need.kind == NeedKind::kKernel) causes.push_back(io_stall(facts, i));
   }
   return causes;

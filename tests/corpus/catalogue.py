@@ -163,6 +163,12 @@ def hangs_of_python():
     yield from pair("stopped", "hang_peer.py stopped --patience 5", "DLP0311")
     yield from pair("manager-stopped", "hang_peer.py manager-stopped", "DLP0311")
     yield from slow("tcp-manager-stopped", "hang_peer.py tcp-manager-stopped", "DLP0311")
+    for kind, pace in (("established", "quick"), ("not-accepted", "slow")):
+        yield hangs(f"server-stopped-{kind}", f"hang_server.py {kind}", "DLP0311", needs="python", pace=pace,
+                    confidence="certain", beside=["hang_server.py serve"])
+    yield runs("server-that-answers", "hang_server.py established --healthy", needs="python", beside=["hang_server.py serve"])
+    yield Case("runs-server-that-is-slow", "hang_server.py established --healthy", probe="deadlock", needs="python", pace="slow", quiet=True,
+               verdicts=("pass",), attach_after_s=5, dlprobe_options=["--for", "3s"], beside=["hang_server.py serve-slowly"])
     yield from pair("socket-without-peer", "hang_peer.py socket-without-peer", "DLP0308")
     yield from pair("file-lock-circle", "hang_peer.py file-lock-circle", "DLP0303")
     yield from pair("record-lock-circle", "hang_peer.py record-lock-circle", "DLP0303")

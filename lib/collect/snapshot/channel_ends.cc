@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/base/parse.h"
+#include "lib/collect/snapshot/freezer_look.h"
 #include "lib/collect/tree/tracked_process.h"
 #include "lib/foreign/syscalls.h"
 #include "lib/proc/fdinfo.h"
@@ -127,6 +128,7 @@ class EndFinder {
     end.comm = comm_of(pid, "proc/" + std::to_string(pid) + "/");
     end.fd = parse_int<int32_t>(descriptor).value_or(-1);
     end.orphaned_sibling = is_orphaned_sibling(pid);
+    add_state(end);
     tree_.channel_ends.push_back(std::move(end));
   }
 
@@ -148,6 +150,36 @@ class EndFinder {
     }
   }
 
+  bool is_of_tree(int32_t pid) const {
+    return std::ranges::any_of(
+        tree_.processes, [&](const ProcessSnapshot& process) { return process.key.pid == pid; });
+  }
+
+  // What a look at a process of the tree tells by its threads.
+  void add_state(ChannelEnd& end) {
+    if (is_of_tree(end.pid)) return;
+    const auto stat = stat_of(end.pid);
+    if (!stat) return;
+    end.state = state_of(*stat);
+    end.cpu_ticks = stat->utime_ticks + stat->stime_ticks;
+    if (const auto folder = machine_.root->open_directory("proc/" + std::to_string(end.pid)))
+      end.frozen_by = frozen_by(machine_, **folder);
+  }
+
+  char state_of(const PidStat& stat) const {
+    const auto is_stopped = [](char state) { return state == 'T' || state == 't'; };
+    if (!is_stopped(stat.state)) return stat.state;
+    const std::string tasks = "proc/" + std::to_string(stat.pid) + "/task";
+    for (const std::string& name :
+         machine_.root->list(tasks).value_or(std::vector<std::string>{})) {
+      std::string file = tasks;
+      file.append("/").append(name).append("/stat");
+      const auto task = chain(machine_.root->read(file), parse_pid_stat);
+      if (task && !is_stopped(task->state)) return task->state;
+    }
+    return stat.state;
+  }
+
   std::optional<PidStat> stat_of(int32_t pid) const {
     const auto stat =
         chain(machine_.root->read("proc/" + std::to_string(pid) + "/stat"), parse_pid_stat);
@@ -156,8 +188,7 @@ class EndFinder {
 
   // Forked from one process (the same randomised addresses) whose death left both to one adopter.
   bool is_orphaned_sibling(int32_t pid) const {
-    const auto of_tree = [&](const ProcessSnapshot& process) { return process.key.pid == pid; };
-    if (std::ranges::any_of(tree_.processes, of_tree)) return false;
+    if (is_of_tree(pid)) return false;
     const auto stat = stat_of(pid);
     if (!stat || !is_orphan(machine_, *stat)) return false;
     return std::ranges::any_of(tree_.processes, [&](const ProcessSnapshot& process) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace dlprobe {
@@ -63,19 +64,46 @@ class SocketPeers {
   }
 
   void read_tcp() {
-    const std::vector<TcpSocket> sockets = tcp_sockets_of(machine_, pid_);
+    std::vector<TcpSocket> sockets = tcp_sockets_of(machine_, pid_);
     std::map<std::pair<std::string, std::string>, uint64_t> by_ends;
-    for (const TcpSocket& each : sockets)
+    std::map<std::string, uint64_t> listening;
+    for (TcpSocket& each : sockets) {
+      each.local = without_mapping(each.local);
+      each.remote = without_mapping(each.remote);
       by_ends[{each.local, each.remote}] = each.inode;
+      if (each.state == TCP_LISTEN) listening[each.local] = each.inode;
+    }
     for (const TcpSocket& each : sockets) {
+      Peer& found = tcp_[each.inode];
+      found = {.listens = each.state == TCP_LISTEN, .connects = each.state == TCP_SYN_SENT};
+      if (!found.listens) found.remote = text_of_address(each.remote);
       const auto peer = by_ends.find({each.remote, each.local});
       const bool is_here = each.state == TCP_ESTABLISHED && peer != by_ends.end();
-      Peer& found = tcp_[each.inode];
-      found = {.inode = is_here ? peer->second : 0,
-               .listens = each.state == TCP_LISTEN,
-               .connects = each.state == TCP_SYN_SENT};
-      if (!found.listens) found.remote = text_of_address(each.remote);
+      if (is_here) found.inode = peer->second;
+      // Whoever accepts it will be its peer.
+      const bool to_itself = found.connects && address_of(each.local) == address_of(each.remote);
+      const bool waits_for_accept = (is_here && found.inode == 0) || to_itself;
+      if (waits_for_accept) found.inode = listener_at(each.remote, listening);
     }
+  }
+
+  // Of IPv4 in a socket of IPv6 ("::ffff:127.0.0.1") the IPv4 alone, as its client has it.
+  static std::string without_mapping(const std::string& address) {
+    constexpr std::string_view kMapped = "0000000000000000FFFF0000";
+    return address.starts_with(kMapped) ? address.substr(kMapped.size()) : address;
+  }
+
+  static std::string_view address_of(std::string_view end) { return end.substr(0, end.find(':')); }
+
+  // 0: none.
+  static uint64_t listener_at(const std::string& end,
+                              const std::map<std::string, uint64_t>& listening) {
+    const std::string port = end.substr(end.find(':'));
+    for (const std::string& each :
+         {end, std::string(8, '0') + port, std::string(32, '0') + port}) {  // 0.0.0.0, ::
+      if (const auto found = listening.find(each); found != listening.end()) return found->second;
+    }
+    return 0;
   }
 
   const Machine& machine_;

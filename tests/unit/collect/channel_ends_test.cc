@@ -156,6 +156,31 @@ TEST_F(ChannelEnds, WhoHasThePeerOfASocket) {
   EXPECT_TRUE(tree.channel_ends[0].writes);
 }
 
+TEST_F(ChannelEnds, WhetherWhoIsOutsideIsStopped) {
+  const auto stat = [](const std::string& tid, char state) {
+    return tid + " (cat) " + state + " 1 5 5 0 -1 4194304 1 2 0 4 30 12 0 0 20 0 2 0 777" +
+           " 1 2 3 1 1 1 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+  };
+  wait_on_pipe(10, SYS_read);
+  add_process(10);
+  add_end(10, 5, O_RDONLY);
+  for (const auto& [pid, second] : {std::pair{"77", 'T'}, std::pair{"78", 'S'}}) {
+    add_process(std::stoi(pid));
+    add_end(std::stoi(pid), 6, O_WRONLY);
+    const std::string folder = "/proc/" + std::string(pid) + "/";
+    files.add(folder + "stat", stat(pid, 'T'));
+    files.add(folder + "task/" + pid + "/stat", stat(pid, 'T'));
+    files.add(folder + "task/99/stat", stat("99", second));
+  }
+  find_channel_ends(machine, tree);
+  ASSERT_NE(end_of(77), nullptr);
+  EXPECT_EQ(end_of(77)->state, 'T');
+  EXPECT_EQ(end_of(77)->cpu_ticks, 42U);
+  ASSERT_NE(end_of(78), nullptr);
+  EXPECT_EQ(end_of(78)->state, 'S');  // a tracer stopped one of its threads
+  EXPECT_EQ(end_of(10)->state, '?');  // its threads were looked at
+}
+
 // Who asks for a lock again and again sleeps in between, with the file open.
 TEST_F(ChannelEnds, WhoHasTheLockThatASleeperMayAskFor) {
   for (const int32_t pid : {10, 11}) {

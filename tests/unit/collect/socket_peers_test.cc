@@ -87,6 +87,32 @@ TEST_F(SocketPeers, OfATcpSocketTheOneOnThisMachine) {
   EXPECT_EQ(unanswered.path, "8.8.8.9:443");
 }
 
+// A server that listens on [::] has IPv4 clients mapped; who it has not accepted yet has no inode.
+TEST_F(SocketPeers, OfATcpSocketThatIsNotAcceptedYetTheListeningOne) {
+  const std::string head = "  sl  local_address rem_address st ...\n";
+  const std::string rest = " 00000000:00000000 00:00000000 00000000 0 0 ";
+  const std::string mapped = "0000000000000000FFFF00000100007F:";
+  const std::string any = "00000000000000000000000000000000:";
+  files.add("/proc/10/net/tcp", head + " 0: 0100007F:C001 0100007F:1F90 01" + rest + "903 1\n" +
+                                    " 1: 0100007F:C002 0100007F:1F90 01" + rest + "904 1\n" +
+                                    " 2: 0100007F:C003 0100007F:1F90 02" + rest + "905 1\n" +
+                                    " 3: 0A00000A:C004 08080808:1F90 02" + rest + "906 1\n");
+  files.add("/proc/10/net/tcp6", head + " 0: " + any + "1F90 " + any + "0000 0A" + rest + "77 1\n" +
+                                     " 1: " + mapped + "1F90 " + mapped + "C001 01" + rest +
+                                     "902 1\n" + " 2: " + mapped + "1F90 " + mapped + "C002 01" +
+                                     rest + "0 1\n");
+  for (const uint64_t inode : {903, 904, 905, 906})
+    wait_on(10, inode);
+  find_socket_peers(machine, tree, gaps);
+  const auto peer = [&](size_t waiter) {
+    return tree.processes[waiter].threads[0].wait.files[0].peer;
+  };
+  EXPECT_EQ(peer(0), 902U);
+  EXPECT_EQ(peer(1), 77U);
+  EXPECT_EQ(peer(2), 77U);  // its queue is full
+  EXPECT_EQ(peer(3), 0U);   // another machine's
+}
+
 TEST_F(SocketPeers, InANamespaceThatMayNotBeEnteredIsAGap) {
   table->forbidden = true;
   wait_on(10, 71);

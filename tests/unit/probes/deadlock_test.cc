@@ -1075,6 +1075,58 @@ TEST(Deadlock, WhoReadsTheOutputOfTheTrainerIsNamed) {
               testing::HasSubstr("read by process 7777 (python3), which is none of this job"));
 }
 
+// Worker 101 asks a server that is none of its job's processes.
+HangScene worker_at_a_server() {
+  HangScene scene(1);
+  scene.wait_in_recv(scene.main(kWorker), 7001, 7002);
+  scene.has_socket(7777, 7002);
+  return scene;
+}
+
+TEST(Deadlock, AStoppedServerOutsideIsTheCause) {
+  HangScene scene = worker_at_a_server();
+  EXPECT_FALSE(has_error(scene.examine()));
+  scene.is_stopped_outside();
+  const auto finding = find(scene.examine(), FindingCode::kWorkerStopped);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  EXPECT_THAT(finding->message.plain(),
+              testing::AllOf(testing::StartsWith("process 7777 (python3) is stopped"),
+                             testing::HasSubstr("worker 101 waits for data from a socket")));
+  EXPECT_EQ(finding->remedies.front().commands.front().plain(), "kill -CONT 7777");
+}
+
+TEST(Deadlock, AServerOutsideThatIsLetGoNowAndThenIsSlow) {
+  HangScene scene = worker_at_a_server();
+  scene.is_let_go_outside();
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, OfTwoServersOutsideTheOneThatRunsMayAnswer) {
+  HangScene scene = worker_at_a_server();
+  scene.has_socket(7778, 7002);
+  scene.is_stopped_outside();
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, AStoppedReaderOfTheTrainersOutputIsTheCause) {
+  HangScene scene;
+  scene.wait_in_write(scene.main(kTrainer), 4242);
+  scene.has_end(7777, 4242, true, false);
+  scene.is_stopped_outside();
+  EXPECT_TRUE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, AStoppedOneOutsideForWhomNoTrainerWaitsDoesNoHarm) {
+  HangScene scene;
+  scene.run(scene.main(kTrainer));
+  scene.wait_in_write(scene.add_thread(kTrainer, 150), 4242);
+  scene.has_end(7777, 4242, true, false);
+  scene.is_stopped_outside();
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kWorkerStopped));
+}
+
 // Worker 101 is the process of a Manager; worker 102 waits for its answer in the middle of a task.
 TEST(Deadlock, TheServerOfAManagerIsNoSlowWorker) {
   const std::string folder = "/usr/lib/python3.11/multiprocessing/";

@@ -218,6 +218,8 @@ void HangScene::age_groups(ProcessSnapshot& process, int look) const {
 
 void HangScene::age(TreeSnapshot& tree, int look) const {
   const auto seconds = static_cast<uint64_t>(look);
+  for (ChannelEnd& end : tree.channel_ends)
+    if (end.pid == let_go_) end.cpu_ticks += seconds;
   for (ProcessSnapshot& process : tree.processes) {
     if (process.flight) age_groups(process, look);
     for (ThreadSnapshot& thread : process.threads) {

@@ -67,6 +67,10 @@ class HangScene {
   void has_no_end(int32_t pid, uint64_t pipe);
   void has_socket(int32_t pid, uint64_t socket);
   void has_flock(int32_t pid, uint64_t file);
+  /// The newest end, of a process outside of the tree, is that of a stopped one.
+  void is_stopped_outside() { tree_.channel_ends.back().state = 'T'; }
+  /// The same, but it runs between two looks.
+  void is_let_go_outside() { is_stopped_outside(), let_go_ = tree_.channel_ends.back().pid; }
   void hides_processes() { tree_.all_ends_seen = false; }
   /// It moved again after the last look.
   void moves_again() { moves_again_ = true; }
@@ -135,6 +139,7 @@ class HangScene {
   bool moves_again_ = false;
   int32_t gives_up_ = 0;
   int32_t aborts_ = 0;
+  int32_t let_go_ = 0;
   std::string_view gives_up_in_;
   std::vector<std::pair<int32_t, Ended>> raised_;
   bool when_quiet_ = false;
