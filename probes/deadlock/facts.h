@@ -243,6 +243,9 @@ bool goes_on(const Facts& facts, const ThreadFacts& thread);
 /// hands on results, however slowly. One that reads file after file while its trainer gets nothing
 /// does not.
 bool hands_on(const Facts& facts, const ThreadFacts& worker);
+/// For how long the process has read and written nothing and has hardly run, by the samples: looks
+/// reach back for less.
+std::optional<BootNs> idle_for(const Facts& facts, const ThreadFacts& thread);
 /// Whether it sleeps at one and the same place again and again: it asks whether something has come.
 bool polls_by_sleep(const ThreadFacts& thread);
 /// Whether a trainer's main thread works, or gets what it waits for.

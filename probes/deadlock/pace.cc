@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -28,7 +29,42 @@ uint64_t calls_since(const Facts& facts, const ThreadFacts& thread, BootNs from)
   return last - first.value_or(last);
 }
 
+// What a process has done by that sample, where that is known: time on a CPU, calls that read or
+// wrote.
+struct WorkDone {
+  BootNs at = 0;
+  uint64_t ticks = 0;
+  std::optional<uint64_t> calls;
+};
+
+std::optional<WorkDone> work_done(const Sample& sample, const ProcessKey& key) {
+  const auto found = std::ranges::find(sample.processes, key, &ProcessSample::key);
+  if (found == sample.processes.end()) return std::nullopt;
+  WorkDone work{.at = sample.at, .ticks = found->utime_ticks + found->stime_ticks};
+  const auto& calls = found->io_calls;
+  if (calls && calls->has_value()) work.calls = calls->value();
+  return work;
+}
+
 }  // namespace
+
+std::optional<BootNs> idle_for(const Facts& facts, const ThreadFacts& thread) {
+  constexpr double kLittle = 0.02;  // of a core
+  WorkDone last;
+  BootNs idle = 0;
+  for (const Sample& sample : facts.run->samples | std::views::reverse) {
+    const auto work = work_done(sample, thread.process->key);
+    if (!work) break;
+    if (last.at == 0) last = *work;
+    if (!last.calls) last.calls = work->calls;
+    const auto span = static_cast<double>(last.at - work->at) / kSecond;
+    const double allowed = 2 + kLittle * static_cast<double>(facts.ticks_per_second) * span;
+    const bool has_run = static_cast<double>(last.ticks - work->ticks) > allowed;
+    if (has_run || (work->calls && work->calls != last.calls)) break;
+    idle = last.at - work->at;
+  }
+  return last.at == 0 ? std::nullopt : std::optional(idle);
+}
 
 bool goes_on(const Facts& facts, const ThreadFacts& thread) {
   constexpr BootNs kAfterATimeout = 2 * kSecond;
