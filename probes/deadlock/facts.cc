@@ -175,12 +175,22 @@ bool may_answer(const Facts& facts, const ThreadFacts& thread) {
          });
 }
 
+// A lock that it has itself: signals may wake it, and their handlers run, but it gets nowhere.
+bool waits_for_itself(const ThreadFacts& thread) {
+  return thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
+         std::ranges::all_of(thread.looks, [&](const Look& look) {
+           const auto& futex = look.thread->futex;
+           return futex && futex->owner_tid == thread.thread->tid &&
+                  futex->address == futex_of(thread).address;
+         });
+}
+
 // A provider who can do something saves all who need him. What is left when nobody more is saved
 // cannot go on.
 void mark_doomed(Facts& facts) {
   for (ThreadFacts& thread : facts.threads) {
-    const bool waits =
-        (thread.still || thread.polls_again) && thread.need.kind != NeedKind::kNothing;
+    const bool stands = thread.still || thread.polls_again || waits_for_itself(thread);
+    const bool waits = stands && thread.need.kind != NeedKind::kNothing;
     thread.doomed = waits && !thread.need.others_may;
   }
   for (bool changed = true; changed;) {

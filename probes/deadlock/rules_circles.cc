@@ -74,6 +74,10 @@ OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle
   if (imports)
     return "Do not wait for a thread while a module is imported: start it in a function that is "
            "called after the import";
+  const ThreadFacts& first = facts.threads[circle.front()];
+  if (circle.size() == 1 && first.woke)
+    return "A handler of a signal must not take a lock that the code it interrupts may have: set a "
+           "flag in it, and take the lock later";
   if (circle.size() == 1)
     return "Do not take it twice (multiprocessing.RLock), and always release it: with "
            "lock:";
@@ -107,6 +111,8 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
       finding.processes.push_back(thread.process->key);
     }
   }
+  if (circle.size() == 1 && first.woke)
+    finding.message += "; signals wake it, but it has the lock itself";
   // It has the lock itself, or another process is to release it, which does nothing for long.
   if (circle.size() == 1 && may_be_saved(facts, first)) {
     const bool is_at_rest = nothing_goes_on_for(facts).value_or(0) >= kLongRest;

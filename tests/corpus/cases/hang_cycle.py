@@ -3,6 +3,8 @@
 Twin: in the same order, by many threads that want them at once.
 """
 import multiprocessing
+import os
+import signal
 import threading
 import time
 
@@ -90,6 +92,35 @@ def one_thread(make, options):
     train(Loader(fetch, options))
 
 
+def handler(make, options):
+    """A handler takes the lock of the code that its signal interrupts; the signals go on."""
+    lock = threading.RLock() if options.healthy else make()
+    options.workers = 1
+
+    def handle(_signal, _frame):
+        with lock:
+            time.sleep(0.001)
+
+    def fetch(index):
+        if index == 0:
+            signal.signal(signal.SIGUSR1, handle)
+            claim("moves")
+        with lock:
+            time.sleep(0.01)
+        return index
+
+    def remind(worker):
+        while True:
+            time.sleep(0.1)
+            os.kill(worker.pid, signal.SIGUSR1)
+
+    expect(1)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    loader = Loader(fetch, options)
+    in_thread(remind, loader.workers[0])
+    train(loader)
+
+
 def gil(_make, options):
     """One thread has the mutex and wants the GIL, the other the GIL and wants the mutex."""
 
@@ -122,7 +153,8 @@ def gil(_make, options):
 KINDS = {"native": (two_threads, NativeMutex), "lock": (two_threads, threading.Lock),
          "rlock": (two_threads, threading.RLock), "processes": (two_processes, multiprocessing.Lock),
          "self-native": (one_thread, NativeMutex), "self-lock": (one_thread, threading.Lock),
-         "self-processes": (one_thread, multiprocessing.Lock), "gil": (gil, None)}
+         "self-processes": (one_thread, multiprocessing.Lock), "handler": (handler, threading.Lock),
+         "gil": (gil, None)}
 
 
 def main():

@@ -63,6 +63,24 @@ TEST(Deadlock, MutexOfAThreadOfTheParent) {
   EXPECT_FALSE(finding->remedies.empty());
 }
 
+// As in a handler of SIGALRM that takes the lock of the code it interrupts, while the timer goes
+// on.
+TEST(Deadlock, ALockThatItsOwnThreadHasIsACircleThoughSignalsWakeIt) {
+  HangScene scene;
+  FutexWait lock = python_lock();
+  lock.owner_tid = kWorker;
+  scene.wait_in_futex(scene.main(kWorker), lock);
+  scene.info(kWorker).signals_caught = uint64_t{1} << (SIGALRM - 1);
+  scene.wakes(scene.main(kWorker));
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  EXPECT_THAT(finding->remedies.front().title.plain(), testing::HasSubstr("handler of a signal"));
+  scene.main(kWorker).futex->timed = true;
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
 TEST(Deadlock, MutexOfAThreadThatWorksIsContention) {
   HangScene scene = busy_scene();
   scene.run(scene.add_thread(kWorker, 150));
