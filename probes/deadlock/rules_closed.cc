@@ -19,13 +19,27 @@
 namespace dlprobe::probes::deadlock {
 namespace {
 
-// What a program parks in until somebody presses Ctrl-C: multiprocessing.Event, which waits in a
-// Condition of its own (Lib/multiprocessing/synchronize.py).
-bool waits_for_event(const ThreadFacts& thread) {
+// How many functions of that name, of Lib/multiprocessing/synchronize.py, it is in.
+ptrdiff_t waits_in_synchronize(const ThreadFacts& thread) {
   return std::ranges::count_if(thread.thread->stack, [](const StackFrame& frame) {
-           return frame.python && is_of_multiprocessing(frame.file, "synchronize.py") &&
-                  (frame.function == "wait" || frame.function.ends_with(".wait"));
-         }) >= 2;
+    return frame.python && is_of_multiprocessing(frame.file, "synchronize.py") &&
+           (frame.function == "wait" || frame.function.ends_with(".wait"));
+  });
+}
+
+// What a program parks in until somebody presses Ctrl-C: multiprocessing.Event, which waits in a
+// Condition of its own.
+bool waits_for_event(const ThreadFacts& thread) {
+  return waits_in_synchronize(thread) >= 2;
+}
+
+// In a multiprocessing.Condition of the user's, for no state (wait_for).
+bool waits_for_notification(const ThreadFacts& thread) {
+  const StackFrame* asker = asker_of(*thread.thread);
+  return waits_in_synchronize(thread) == 1 && asker != nullptr && is_of_user(*asker) &&
+         std::ranges::none_of(thread.thread->stack, [](const StackFrame& frame) {
+           return frame.python && frame.function.ends_with("wait_for");
+         });
 }
 
 struct Sharers {
@@ -92,6 +106,13 @@ RootCause nobody_left(const Facts& facts, size_t index) {
       "contention",
       "no thread of those that share it ran, sleeps for a time, or can be woken by one "
       "that does");
+  if (waits_for_notification(waiter)) {
+    finding.remedies.push_back(
+        {.title = "A notification that came before the wait is lost: wait for a state that its "
+                  "sender sets under the same lock",
+         .commands = {"with condition: condition.wait_for(lambda: ready.value)"},
+         .verify = "dlprobe deadlock --pid PID"});
+  }
   finding.remedies.push_back({.title = "Always release it (with semaphore:), let every party of a "
                                        "barrier arrive, and read a queue until its producers end",
                               .verify = "dlprobe deadlock --pid PID"});
@@ -134,6 +155,17 @@ std::vector<size_t> joined_by(const Facts& facts, size_t reader) {
   return {};
 }
 
+// Of a program that it started: the end of its input is open in nobody but forked copies of it.
+bool is_kept_open_by_copies(const Facts& facts, const ThreadFacts& parent,
+                            const ThreadFacts& reader) {
+  const std::vector<size_t>& writers = reader.need.providers;
+  return is_started_by_other(facts, parent, reader) && !writers.empty() &&
+         std::ranges::all_of(writers, [&](size_t each) {
+           const ProcessKey& key = facts.threads[each].process->key;
+           return parent_of(facts, key) == parent.process && is_forked_copy(*facts.run, key);
+         });
+}
+
 // A child that waits, maybe for a lock of another that does, for data which its parent, who waits
 // for its end, or others who wait would have to send: the end of a queue's input, the last task,
 // the end of a pipe.
@@ -149,7 +181,16 @@ RootCause joined_too_early(const Facts& facts, const std::vector<size_t>& way) {
       finding.processes.push_back(thread.process->key);
     }
   }
-  finding.message += ": every process that could send it is waiting too";
+  const bool is_copy = is_kept_open_by_copies(facts, waiter, facts.threads[way.back()]);
+  finding.message += is_copy ? ": no end of its input comes, for fork gave these a copy of the pipe"
+                             : ": every process that could send it is waiting too";
+  if (is_copy) {
+    finding.remedies.push_back(
+        {.title = "Close the copy in the workers, or start them without one",
+         .commands = {"DataLoader(..., worker_init_fn=lambda _: process.stdin.close())",
+                      "DataLoader(..., multiprocessing_context='forkserver')"},
+         .verify = "dlprobe deadlock --pid PID"});
+  }
   const bool by_signal =
       catches_one_of(waiter, std::array{SIGTERM}) || std::ranges::any_of(way, [&](size_t each) {
         return may_be_woken_by_signal(facts.threads[each]);
@@ -184,7 +225,8 @@ RootCause never_written(const Facts& facts, size_t index) {
   Finding finding =
       finding_about(facts, FindingCode::kPipeWithoutPeer, Confidence::kLikely, reader);
   finding.message = name_of(facts, reader) + " waits in the middle of a batch for " +
-                    reader.need.words + ": every process at its other end is waiting too";
+                    reader.need.words + words_of_server(facts, reader) +
+                    ": every process at its other end is waiting too";
   const auto may_be_woken = [&](size_t each) {
     return may_be_woken_by_signal(facts.threads[each]);
   };

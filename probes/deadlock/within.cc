@@ -100,6 +100,16 @@ std::optional<size_t> next_across(const Facts& facts, const ThreadFacts& waiter)
   return next == found.end() || likely(*next) == 0 ? std::nullopt : std::optional(*next);
 }
 
+// What it does, after its name.
+Message deed_of(const ThreadFacts& thread) {
+  if (thread.need.kind == NeedKind::kNothing) {
+    const char* deed = thread.woke ? " sleeps, and runs now and then" : " sleeps";
+    const bool works = thread.need.words.empty() || (thread.woke && !thread.waits_again);
+    return (works ? " is at work" : deed) + place_of(thread);
+  }
+  return " waits for " + thread.need.words + place_of(thread);
+}
+
 }  // namespace
 
 const StackFrame* asker_within(const ThreadSnapshot& thread) {
@@ -190,13 +200,7 @@ std::vector<size_t> others_in_code(const Facts& facts, const std::vector<size_t>
 }
 
 Message words_of_wait(const Facts& facts, const ThreadFacts& thread) {
-  const OwnWords name = name_of(facts, thread);
-  if (thread.need.kind == NeedKind::kNothing) {
-    const char* deed = thread.woke ? " sleeps, and runs now and then" : " sleeps";
-    const bool works = thread.need.words.empty() || (thread.woke && !thread.waits_again);
-    return name + (works ? " is at work" : deed) + place_of(thread);
-  }
-  return name + " waits for " + thread.need.words + place_of(thread);
+  return name_of(facts, thread) + deed_of(thread);
 }
 
 Message words_of_way(const Facts& facts, const std::vector<size_t>& way) {
@@ -204,7 +208,17 @@ Message words_of_way(const Facts& facts, const std::vector<size_t>& way) {
   for (const size_t each : way | std::views::drop(1)) {
     words += "; " + words_of_wait(facts, facts.threads[each]);
   }
-  return words;
+  return words + words_of_server(facts, facts.threads[way.back()]);
+}
+
+Message words_of_server(const Facts& facts, const ThreadFacts& waiter) {
+  const Need& need = waiter.need;
+  if (need.kind != NeedKind::kChannel || need.providers.size() != 1) return {};
+  const ThreadFacts& server = facts.threads[need.providers.front()];
+  const bool is_alone = server.process->threads.size() == 1 && server.process != waiter.process;
+  if (!is_alone || server.role() != Role::kOther) return {};
+  const std::string& program = server.info == nullptr ? server.thread->comm : server.info->comm;
+  return "; " + name_of(facts, server) + " (" + as_name(program) + ")" + deed_of(server);
 }
 
 Message words_of_others(const Facts& facts, const std::vector<size_t>& others) {

@@ -55,7 +55,10 @@ Message words_of_wait(const Facts& facts, const ThreadFacts& thread);
 /// "; thread 12 of worker 11 waits for a child process to end (upload, train.py:9)", of all but the
 /// first.
 Message words_of_way(const Facts& facts, const std::vector<size_t>& way);
-/// The same, of the first two of these threads, and how many more there are.
+/// "; process 4713 (sort) waits for data in pipe 12": of the one that alone could answer, a program
+/// with one thread that the job has started. Empty where it is none.
+Message words_of_server(const Facts& facts, const ThreadFacts& waiter);
+/// As words_of_way, of the first two of these threads, and how many more there are.
 Message words_of_others(const Facts& facts, const std::vector<size_t>& others);
 /// ": the program is through, and thread 12 of trainer 11 keeps it alive"; empty where it goes on.
 Message words_of_end(const Facts& facts, const std::vector<size_t>& way);

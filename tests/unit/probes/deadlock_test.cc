@@ -1101,6 +1101,24 @@ HangScene worker_at_a_server() {
   return scene;
 }
 
+// Worker 101 asks a program that the job has started.
+TEST(Deadlock, AServerOfTheJobIsNamedWithWhatItDoes) {
+  HangScene scene;
+  scene.wait_in_recv(scene.main(kWorker), 7001, 7002);
+  scene.has_socket(kOther, 7002);
+  scene.info(kOther).role = Role::kOther;
+  scene.info(kOther).comm = "kv";
+  scene.sleep(scene.main(kOther));
+  scene.stack(scene.main(kOther), {python("reindex", "/srv/kv.py", 5)});
+  const auto finding = find(scene.examine(), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(),
+              testing::HasSubstr("; process 102 (kv) sleeps (reindex, /srv/kv.py:5)"));
+  scene.add_thread(kOther, 150);  // which of the two answers is not known
+  EXPECT_THAT(find(scene.examine(), FindingCode::kSlowSample)->message.plain(),
+              testing::Not(testing::HasSubstr("reindex")));
+}
+
 TEST(Deadlock, AStoppedServerOutsideIsTheCause) {
   HangScene scene = worker_at_a_server();
   EXPECT_FALSE(has_error(scene.examine()));
@@ -1431,6 +1449,7 @@ TEST(Deadlock, AnEventWhoseSetterWaitsForANotificationIsNoPark) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
   EXPECT_THAT(finding->message.plain(), testing::StartsWith("worker 102 waits"));
+  EXPECT_THAT(finding->remedies.front().commands.front().plain(), testing::HasSubstr("wait_for"));
   waits_for_event(kOther);
   EXPECT_EQ(find(scene.examine(), FindingCode::kLockCycle)->severity, Severity::kInfo) << "parked";
 }
@@ -1526,6 +1545,25 @@ TEST(Deadlock, AChildThatIsWaitedForBeforeItIsToldToEnd) {
   EXPECT_EQ(finding->remedies.front().commands.front().plain(), "process.communicate()");
   scene.info(kTrainer).signals_caught = uint64_t{1} << 14U;  // SIGTERM
   EXPECT_EQ(find(scene.examine(), FindingCode::kLockCycle)->severity, Severity::kWarning);
+}
+
+// The trainer has closed its end of the child's input; a worker that it forked has a copy.
+TEST(Deadlock, AChildWhoseInputForkedWorkersKeepOpen) {
+  HangScene scene;
+  scene.main(kTrainer).wait = {.tid = kTrainer, .syscall = 61, .args = {kWorker, 0, 0, 0, 0, 0}};
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.info(kWorker).role = Role::kOther;
+  scene.info(kWorker).start_method.reset();
+  scene.has_end(kOther, 4242, false, true);
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("a copy of the pipe"));
+  EXPECT_THAT(finding->remedies.front().commands.front().plain(),
+              testing::HasSubstr("process.stdin.close()"));
+  scene.has_end(kTrainer, 4242, false, true);
+  EXPECT_EQ(
+      find(scene.examine(), FindingCode::kLockCycle)->remedies.front().commands.front().plain(),
+      "process.communicate()");
 }
 
 TEST(Deadlock, AChildThatIsWaitedForAndThatAThreadMayTellToEnd) {
