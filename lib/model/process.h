@@ -181,6 +181,7 @@ struct ThreadWait {
   int64_t syscall = -1;
   std::array<uint64_t, 6> args = {};
   std::vector<WaitedFile> files;
+  std::optional<int64_t> ends_in_ns;
 
   bool operator==(const ThreadWait&) const = default;
 };
@@ -191,6 +192,9 @@ constexpr void list_fields(auto&& field, Of<ThreadWait> /*of*/) {
         "number of the system call; -1: blocked outside of one (page fault)");
   field("args", &ThreadWait::args, "the six arguments of the system call");
   field("files", &ThreadWait::files, "that read, poll, ppoll, select or epoll_wait waits on");
+  field("ends_in", &ThreadWait::ends_in_ns,
+        "of a sleep, and of select without files: it ends so long after the look, or earlier",
+        Unit::kNanoseconds);
 }
 
 /// One process at one moment: what changes.

@@ -10,11 +10,17 @@ namespace {
 
 int64_t read_clock(clockid_t clock) {
   timespec now{};
-  ::clock_gettime(clock, &now);  // cannot fail for these two clocks
+  ::clock_gettime(clock, &now);  // cannot fail for these clocks
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
 }  // namespace
+
+std::optional<int64_t> time_by(int clock) {
+  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC && clock != CLOCK_BOOTTIME)
+    return std::nullopt;
+  return read_clock(clock);
+}
 
 int64_t ns_of_ticks(uint64_t ticks) {
   static const auto ticks_per_second = static_cast<int64_t>(::sysconf(_SC_CLK_TCK));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "lib/model/ids.h"
 
@@ -19,6 +20,10 @@ class Clock {
   /// CLOCK_REALTIME in nanoseconds.
   virtual int64_t realtime_ns() const = 0;
 };
+
+/// What a clock shows by which a program may sleep (clock_nanosleep(2)), in nanoseconds; nothing of
+/// one that counts CPU time.
+std::optional<int64_t> time_by(int clock);
 
 /// The nanoseconds of ticks of the kernel, in which it tells CPU time, and since boot when a
 /// process started.

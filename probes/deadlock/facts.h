@@ -246,6 +246,10 @@ bool hands_on(const Facts& facts, const ThreadFacts& worker);
 /// For how long the process has read and written nothing and has hardly run, by the samples: looks
 /// reach back for less.
 std::optional<BootNs> idle_for(const Facts& facts, const ThreadFacts& thread);
+/// Whether it waits for no more than the end of a short sleep, for data that come slowly, or for a
+/// lock of one who does; not of one whose process sleeps again and again, and for a minute has done
+/// nothing else.
+bool ends_by_itself(const Facts& facts, const ThreadFacts& thread);
 /// Whether it sleeps at one and the same place again and again: it asks whether something has come.
 bool polls_by_sleep(const ThreadFacts& thread);
 /// Whether a trainer's main thread works, or gets what it waits for.

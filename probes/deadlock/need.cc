@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "lib/base/units.h"
 #include "lib/foreign/libraries.h"
 #include "lib/foreign/python_code.h"
 #include "probes/deadlock/need_parts.h"
@@ -96,6 +97,9 @@ class AnyNeed : public Waiter {
   // Whoever asks for a lock again and again has its file open. The sleep may have another reason.
   Need of_sleep() const {
     Need need{.kind = NeedKind::kNothing, .words = "the end of a sleep"};
+    if (thread_.wait.ends_in_ns.value_or(0) >= kSecond)
+      need.words += ", in " + format_duration(std::chrono::nanoseconds(*thread_.wait.ends_in_ns)) +
+                    " at most";
     if (!thread_.wait.files.empty()) need.words += ", maybe for " + of_file_lock().words;
     return need;
   }

@@ -4,9 +4,12 @@
 #include <optional>
 #include <ranges>
 #include <utility>
+#include <vector>
 
 #include "lib/base/units.h"
 #include "probes/deadlock/facts.h"
+#include "probes/deadlock/rules.h"
+#include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -46,6 +49,54 @@ std::optional<WorkDone> work_done(const Sample& sample, const ProcessKey& key) {
   return work;
 }
 
+// In a sleep that is over soon: where no lock is asked for, it ends by itself.
+bool sleeps_for_a_while(const ThreadFacts& thread) {
+  const auto asleep = std::ranges::find_if(
+      thread.looks, [](const Look& look) { return !look.thread->wait.running; });
+  if (thread.need.kind != NeedKind::kNothing || asleep == thread.looks.end()) return false;
+  const auto& end = asleep->thread->wait.ends_in_ns;
+  return end && *end < kLongRest && asleep->thread->wait.files.empty();
+}
+
+// Data comes, however slowly: in one and the same wait it was woken more often than timeouts do.
+bool gets_data(const Facts& facts, const ThreadFacts& thread) {
+  constexpr uint64_t kSlicesOfAWake = 2;  // at most, where nothing has come
+  constexpr uint64_t kSlicesOfALook = 4;  // of one that stopped it
+  const ThreadWait& wait = thread.thread->wait;
+  const bool waits_on_one = wait.files.size() == 1 && other_end(wait.files.front());
+  if (!waits_on_one || !thread.woke || may_be_woken_by_signal(thread)) return false;
+  uint64_t explained = 0;
+  for (const Look& look : thread.looks) {
+    const ThreadWait& then = look.thread->wait;
+    const bool is_same = !then.running && then.files == wait.files;
+    if (!is_same && !then.running) return false;
+    if (look.thread->stopped) explained += kSlicesOfALook;
+  }
+  const Look& first = thread.looks.back();
+  if (has_timeout(wait, facts.machine)) {
+    const int64_t timeout = poll_timeout_ms(wait, facts.machine).value_or(0) * kMillisecond;
+    if (timeout <= 0) return false;
+    explained += kSlicesOfAWake * static_cast<uint64_t>(1 + (facts.last->at - first.at) / timeout);
+  }
+  return thread.thread->timeslices - first.thread->timeslices > explained;
+}
+
+// Who has the lock that it waits for, or may ask for between two sleeps.
+std::vector<size_t> holders_of(const Facts& facts, const ThreadFacts& waiter) {
+  if (waiter.need.has_one_holder()) return waiter.need.providers;
+  std::vector<size_t> holders;
+  if (!may_sleep_for_a_lock(waiter)) return holders;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& other = facts.threads[i];
+    const bool has_it = std::ranges::any_of(facts.last->channel_ends, [&](const ChannelEnd& end) {
+      return end.kind == EndKind::kFileLock && end.pid == other.process->key.pid &&
+             std::ranges::count(waiter.thread->wait.files, end.inode, &WaitedFile::inode) > 0;
+    });
+    if (has_it && other.is_main() && other.process != waiter.process) holders.push_back(i);
+  }
+  return holders;
+}
+
 }  // namespace
 
 std::optional<BootNs> idle_for(const Facts& facts, const ThreadFacts& thread) {
@@ -83,6 +134,18 @@ bool hands_on(const Facts& facts, const ThreadFacts& worker) {
     return false;
   return std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
     return each.role() == Role::kTrainer && calls_since(facts, each, from) > 0;
+  });
+}
+
+bool ends_by_itself(const Facts& facts, const ThreadFacts& thread) {
+  const auto goes_on_soon = [&](const ThreadFacts& each) {
+    const bool polls_for_long = idle_for(facts, each).value_or(0) >= kLongRest;
+    return gets_data(facts, each) || (sleeps_for_a_while(each) && !polls_for_long);
+  };
+  if (goes_on_soon(thread)) return true;
+  const std::vector<size_t> holders = holders_of(facts, thread);
+  return !holders.empty() && std::ranges::all_of(holders, [&](size_t each) {
+    return goes_on_soon(facts.threads[each]);
   });
 }
 

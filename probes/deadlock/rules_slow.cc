@@ -80,7 +80,8 @@ RootCause slow_worker(const Facts& facts, size_t index) {
       facts, one_place ? FindingCode::kWorkerBusyNoProgress : FindingCode::kSlowSample,
       Confidence::kLikely, worker);
   const bool is_short = busy && facts.span < long_work(worker);  // who computes may do so for long
-  if (!is_worth_a_warning(facts, worker) || is_short || ends_at_work(facts, way))
+  const bool goes_well = ends_at_work(facts, way) || ends_by_itself(facts, worker);
+  if (!is_worth_a_warning(facts, worker) || is_short || goes_well)
     finding.severity = Severity::kInfo;
   finding.message =
       name_of(facts, worker) +

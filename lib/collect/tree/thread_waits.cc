@@ -5,6 +5,7 @@
 #include <sys/select.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>  // NOLINT(modernize-deprecated-headers): TIMER_ABSTIME is POSIX's
 
 #include <algorithm>
 #include <array>
@@ -16,7 +17,9 @@
 #include <utility>
 
 #include "lib/base/parse.h"
+#include "lib/base/units.h"
 #include "lib/foreign/syscalls.h"
+#include "lib/os/clock.h"
 #include "lib/proc/fdinfo.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/pid_stat.h"
@@ -124,6 +127,40 @@ std::vector<int32_t> waited_fds(const ProcessAccess& processes, const Directory&
       return {};
   }
   return {};
+}
+
+/// Two numbers in the target's memory: seconds, and parts of one.
+std::optional<int64_t> time_at(const ProcessAccess& processes, int32_t pid, uint64_t address,
+                               int64_t ns_of_part) {
+  std::array<int64_t, 2> time = {};
+  if (address == 0 || !processes.read_memory(pid, address, std::as_writable_bytes(std::span(time))))
+    return std::nullopt;
+  constexpr int64_t kLongest = int64_t{1} << 33U;  // seconds; more is no time
+  if (time[0] < 0 || time[0] > kLongest) return std::nullopt;
+  return time[0] * kSecond + time[1] * ns_of_part;
+}
+
+/// How long a sleep goes on at most.
+std::optional<int64_t> rest_of_sleep(const ProcessAccess& processes, int32_t pid,
+                                     const SyscallFile& call) {
+  switch (call.number) {
+    case SYS_nanosleep:
+      return time_at(processes, pid, call.args[0], 1);
+    case SYS_clock_nanosleep: {
+      const auto until = time_at(processes, pid, call.args[2], 1);
+      if (!until || (call.args[1] & TIMER_ABSTIME) == 0) return until;
+      const auto now = time_by(static_cast<int>(call.args[0]));
+      return now ? std::optional(std::max<int64_t>(*until - *now, 0)) : std::nullopt;
+    }
+#ifdef SYS_select  // other architectures have pselect6 alone
+    case SYS_select:
+      return time_at(processes, pid, call.args[4], 1000);
+#endif
+    case SYS_pselect6:
+      return time_at(processes, pid, call.args[4], 1);
+    default:
+      return std::nullopt;
+  }
 }
 
 /// A string of the target's memory; nothing where it cannot be read or is longer than a path.
@@ -235,6 +272,8 @@ ThreadWait describe_wait(const ProcessAccess& processes, const Directory& proces
   if (auto file = file_to_open(processes, process, thread, call)) {
     wait.files.push_back(std::move(*file));
   }
+  if (wait.files.empty() && !call.running)
+    wait.ends_in_ns = rest_of_sleep(processes, thread.pid, call);
   return wait;
 }
 

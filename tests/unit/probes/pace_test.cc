@@ -1,0 +1,99 @@
+// Waits in the middle of a batch that end by themselves, or in which something comes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "lib/base/units.h"
+#include "tests/unit/probes/hang_scene.h"
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr int32_t kFetcher = 101;
+constexpr int32_t kNextFetcher = 102;
+constexpr int kLongWatch = 15;  // a second apart: long enough for a warning
+
+void is_fetching(HangScene& scene, int32_t pid) {
+  scene.stack(scene.main(pid), {python("Rows.__getitem__", "/srv/train.py", 8)});
+}
+
+std::optional<Severity> slow_severity(const HangScene& scene) {
+  const auto finding = find(scene.examine(kLongWatch), FindingCode::kSlowSample);
+  return finding ? std::optional(finding->severity) : std::nullopt;
+}
+
+// As between two tries for an object that its server does not give yet.
+TEST(Pace, ASleepThatIsOverWithinAMinuteIsAWord) {
+  HangScene scene(1);
+  scene.sleep(scene.main(kFetcher));
+  is_fetching(scene, kFetcher);
+  EXPECT_EQ(slow_severity(scene), Severity::kWarning) << "its end is not known";
+  scene.main(kFetcher).wait.ends_in_ns = 16 * kSecond;
+  EXPECT_EQ(slow_severity(scene), Severity::kInfo);
+  EXPECT_THAT(find(scene.examine(kLongWatch), FindingCode::kSlowSample)->message.plain(),
+              testing::HasSubstr("the end of a sleep, in 16.0 s at most"));
+  scene.main(kFetcher).wait.ends_in_ns = 1000 * kSecond;
+  EXPECT_EQ(slow_severity(scene), Severity::kWarning);
+}
+
+TEST(Pace, AMinuteOfNothingButShortSleepsIsWorthAWarning) {
+  HangScene scene(1);
+  scene.sleep(scene.main(kFetcher));
+  scene.main(kFetcher).wait.ends_in_ns = kSecond / 10;
+  scene.wakes(scene.main(kFetcher));
+  is_fetching(scene, kFetcher);
+  scene.reads_until(kFetcher, 0);
+  const auto after = [&](int looks) {
+    return find(scene.examine(looks), FindingCode::kSlowSample)->severity;
+  };
+  EXPECT_EQ(after(40), Severity::kInfo);
+  EXPECT_EQ(after(70), Severity::kWarning);
+}
+
+HangScene fetcher_at_a_server() {
+  HangScene scene(1);
+  scene.wait_in_recv(scene.main(kFetcher), 7001, 7002);
+  scene.has_socket(7777, 7002);
+  is_fetching(scene, kFetcher);
+  return scene;
+}
+
+TEST(Pace, DataThatComeSlowlyAreAWord) {
+  HangScene scene = fetcher_at_a_server();
+  EXPECT_EQ(slow_severity(scene), Severity::kWarning);
+  scene.wakes(scene.main(kFetcher));
+  EXPECT_EQ(slow_severity(scene), Severity::kInfo);
+  scene.info(kFetcher).signals_caught = uint64_t{1} << (SIGALRM - 1);
+  EXPECT_EQ(slow_severity(scene), Severity::kWarning) << "a signal may have woken it";
+}
+
+TEST(Pace, WhatATimeoutExplainsIsNoData) {
+  HangScene scene = fetcher_at_a_server();
+  ThreadWait& wait = scene.main(kFetcher).wait;
+  wait.syscall = 7;  // poll
+  wait.args = {0x9000, 1, 60'000, 0, 0, 0};
+  scene.wakes(scene.main(kFetcher));
+  EXPECT_EQ(slow_severity(scene), Severity::kInfo);
+  wait.args[2] = 200;
+  EXPECT_EQ(slow_severity(scene), Severity::kWarning);
+}
+
+// One worker downloads what all need, and sleeps now and then; the other waits for its lock.
+TEST(Pace, ALockOfOneWhoSleepsForAWhileIsAWord) {
+  HangScene scene;
+  scene.sleep(scene.main(kFetcher));
+  scene.main(kFetcher).wait.ends_in_ns = kSecond / 10;
+  scene.wait_in_flock(scene.main(kNextFetcher), 600);
+  scene.has_flock(kFetcher, 600);
+  is_fetching(scene, kFetcher);
+  is_fetching(scene, kNextFetcher);
+  EXPECT_EQ(slow_severity(scene), Severity::kInfo);
+  scene.main(kFetcher).wait.ends_in_ns = 1000 * kSecond;
+  EXPECT_EQ(slow_severity(scene), Severity::kWarning);
+}
+
+}  // namespace
+}  // namespace dlprobe
