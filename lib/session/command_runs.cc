@@ -16,6 +16,7 @@
 #include "lib/collect/tasks/task_look.h"
 #include "lib/os/atomic_file.h"
 #include "lib/os/growing_file.h"
+#include "lib/os/process_access.h"
 #include "lib/proc/pid_stat.h"
 #include "lib/session/kill_descendants.h"
 #include "lib/session/shm_preview.h"
@@ -127,6 +128,7 @@ void CommandRuns::run_once(const std::optional<Trial>& trial) {
                       .trial = trial,
                       .attempt = subject_.attempt},
                      subject_.limits);
+  tell_own_limit();
   auto scope = context_.prepare_limits(subject_.limits);
   if (!scope) return;
   auto log = GrowingFile::behind(STDERR_FILENO);
@@ -146,6 +148,21 @@ void CommandRuns::run_once(const std::optional<Trial>& trial) {
   guard_.reset();
   shim_.reset();
   ended_ = 0;
+}
+
+// A hang is told by what is read of the job while it lasts.
+void CommandRuns::tell_own_limit() {
+  constexpr uint64_t kFilesForASmallJob = 64;
+  const uint64_t files = raise_open_files_limit();
+  if (files == 0 || files >= kFilesForASmallJob) return;
+  const OwnWords why = own(files) + " files at most may be open in dlprobe itself (ulimit -Hn)";
+  const OwnWords remedy =
+      "to limit the command alone: dlprobe run --limit-fds " + own(files) + " -- COMMAND";
+  context_.recorder.add(Gap{.what = "all of the command",
+                            .why = why,
+                            .effect = "dlprobe may miss a hang or a leak",
+                            .remedy = remedy});
+  if (subject_.watch) context_.notices.tell(why + ": it may miss a hang; " + remedy);
 }
 
 std::optional<ProcessKey> CommandRuns::start(ChildSpec spec, const std::optional<Trial>& trial) {

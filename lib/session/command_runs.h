@@ -37,6 +37,7 @@ class CommandRuns final : private WatchGuide {
   void tell_which_overrides_failed() const;
   void tell_what_is_asked();
   void take_crashes();
+  void tell_own_limit();
   void learn_timeout(const StartEvent& event);
   void learn_rank(const StartEvent& event);
   void look_at_tasks(const std::optional<ProcessKey>& refused);

@@ -115,6 +115,16 @@ class Files(unittest.TestCase):
         self.assertIn("64 open files", str(report["timeline"]["events"]))
 
 
+    def test_of_dlprobe_itself_too_few_are_told_at_the_start(self):
+        for files, told in ((40, b"--limit-fds 40"), (1024, b"")):
+            script = f'ulimit -n {files}; exec "$@"'
+            done = subprocess.run(["sh", "-c", script, "sh", *AS_NOBODY, DLPROBE, "run", "--", "sh", "-c", "ulimit -n"],
+                                  stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, check=False)
+            self.assertEqual((done.returncode, done.stdout), (0, b"%d\n" % files), done.stderr)
+            self.assertEqual(told in done.stderr, True, done.stderr)
+            self.assertEqual(b"may miss a hang" in done.stderr, bool(told), done.stderr)
+
+
 class Stack(unittest.TestCase):
     def test_a_small_one_is_enough_and_the_command_has_it_too(self):
         script = 'ulimit -s 64; "$0" run -- bash -c "ulimit -s; exit 3"; echo $?; "$0" attach -q --for 0s $$; exit $?'
