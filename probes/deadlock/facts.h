@@ -137,6 +137,10 @@ std::optional<uint64_t> other_end(const WaitedFile& file);
 /// Whether it leads to the other side of a TCP connection, whose address is known.
 bool is_connection(const WaitedFile& file);
 
+/// The first connection that it waits on; of one that another thread of its process is to wake by
+/// an eventfd (gRPC), the first that such a thread waits on. Null: there is none.
+const WaitedFile* connection_of(const Facts& facts, const ThreadFacts& thread);
+
 /// Whether the process of that end, which is none of the tree, was stopped or frozen at each look
 /// since then, and has not run.
 bool is_stopped_outside(const Run& run, const ChannelEnd& end, BootNs since);

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "lib/base/function_name.h"
 #include "lib/base/path_name.h"
@@ -123,16 +125,19 @@ void add_remedy_for_answer(Finding& finding, const Facts& facts, const ThreadFac
     return;
   }
   const auto& files = thread.thread->wait.files;
-  const auto peer = std::ranges::find_if(files, is_connection);
-  const bool is_outside = thread.need.kind == NeedKind::kOutside && peer == files.begin();
+  const WaitedFile* peer = connection_of(facts, thread);
+  if (peer == nullptr || files.empty()) return;
+  const bool is_of_thread = files.front().kind == FileKind::kEventfd;
+  const bool is_outside = thread.need.kind == NeedKind::kOutside && peer == files.data();
   const bool is_of_loop = thread.need.kind == NeedKind::kNotification;
-  if (peer == files.end() || !(is_outside || is_of_loop)) return;
+  if (!is_of_thread && !is_outside && !is_of_loop) return;
+  std::vector<Message> commands = {"socket.setdefaulttimeout(60)", "requests.get(url, timeout=60)"};
+  if (is_of_loop) commands = {"async with asyncio.timeout(60): await ..."};
+  if (is_of_thread) commands = {"stub.Method(request, timeout=60)"};
   finding.remedies.push_back(
       {.title = "See whether " + as_text(peer->path) +
                 " answers, and give the request a timeout: the traceback then names it",
-       .commands = is_of_loop ? std::vector<Message>{"async with asyncio.timeout(60): await ..."}
-                              : std::vector<Message>{"socket.setdefaulttimeout(60)",
-                                                     "requests.get(url, timeout=60)"}});
+       .commands = std::move(commands)});
 }
 
 void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread) {

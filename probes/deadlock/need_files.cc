@@ -123,24 +123,37 @@ class ChannelNeed : public Waiter {
 
   // Who has the other end of a pipe or socket that nobody of the tree has, where dlprobe sees it.
   Message words_with_outsider(const Need& need) const {
-    const auto inode = other_end(thread_.wait.files.front());
-    if (!inode || !need.providers.empty()) return "";
-    const bool for_data = need.relation == "written by";
+    const WaitedFile& first = thread_.wait.files.front();
+    if (first.kind == FileKind::kEventfd) return words_of_peer();
+    if (!need.providers.empty()) return "";
+    const ChannelEnd* end = outsider_at(first, need.relation == "written by");
+    return end == nullptr ? Message() : ", " + own(need.relation) + words_of(*end);
+  }
+
+  const ChannelEnd* outsider_at(const WaitedFile& file, bool for_data) const {
+    const auto inode = other_end(file);
+    if (!inode) return nullptr;
     const auto end = std::ranges::find_if(facts_.last->channel_ends, [&](const ChannelEnd& each) {
       return each.inode == *inode && threads_of(each.pid).empty() && !each.orphaned_sibling &&
              (for_data ? each.writes : each.reads);
     });
-    if (end == facts_.last->channel_ends.end()) return "";
-    return ", " + own(need.relation) + " process " + own(end->pid) + " (" + as_name(end->comm) +
-           "), which is none of this job";
+    return end == facts_.last->channel_ends.end() ? nullptr : &*end;
+  }
+
+  static Message words_of(const ChannelEnd& end) {
+    return " process " + own(end.pid) + " (" + as_name(end.comm) + "), which is none of this job";
   }
 
   // Whom the loop waits for beside its own process: the first it is connected to.
   Message words_of_peer() const {
-    const auto peer = std::ranges::find_if(thread_.wait.files, is_connection);
-    return peer == thread_.wait.files.end()
-               ? Message()
-               : ", as data from a socket connected to " + as_text(peer->path);
+    const WaitedFile* peer = connection_of(facts_, waiter_);
+    if (peer == nullptr) return "";
+    const ChannelEnd* end = outsider_at(*peer, true);
+    Message words = ", maybe data from a socket connected to " + as_text(peer->path);
+    if (end != nullptr) words += ", written by" + words_of(*end);
+    if (end != nullptr && is_stopped_outside(*facts_.run, *end, waiter_.since))
+      words += " and is stopped";
+    return words;
   }
 
   static Message words_of(const WaitedFile& file, bool for_data) {
@@ -153,7 +166,8 @@ class ChannelNeed : public Waiter {
              own(file.fd) + ")";
     const OwnWords kind =
         file.kind == FileKind::kOther ? "terminal or device" : own(to_string(file.kind));
-    const Message words = what + (for_data ? "from a " : "in a ") + kind;
+    const Message words = what + (for_data ? "from " : "in ") +
+                          (file.kind == FileKind::kEventfd ? "an " : "a ") + kind;
     if (file.kind == FileKind::kFifo && !file.path.empty()) return words + " " + as_path(file.path);
     const Message to = file.path.empty() ? Message() : ", connected to " + as_text(file.path);
     return words + " (descriptor " + own(file.fd) + to + ")";
@@ -215,6 +229,24 @@ Need need_of_files(const Facts& facts, const ThreadFacts& waiter, bool for_data)
 bool is_connection(const WaitedFile& file) {
   const bool is_socket = file.kind == FileKind::kSocket || file.kind == FileKind::kConnectingSocket;
   return is_socket && !file.path.empty();
+}
+
+const WaitedFile* connection_of(const Facts& facts, const ThreadFacts& thread) {
+  const auto first_of = [](const ThreadFacts& one) {
+    const auto& files = one.thread->wait.files;
+    const auto found = std::ranges::find_if(files, is_connection);
+    return found == files.end() ? nullptr : &*found;
+  };
+  const auto& files = thread.thread->wait.files;
+  const bool is_woken_by_others =
+      !files.empty() && std::ranges::all_of(files, [](const WaitedFile& file) {
+        return file.kind == FileKind::kEventfd;
+      });
+  if (!is_woken_by_others) return first_of(thread);
+  for (const ThreadFacts& other : facts.threads)
+    if (other.process == thread.process)
+      if (const WaitedFile* connection = first_of(other)) return connection;
+  return nullptr;
 }
 
 bool waits_for_input(const ThreadSnapshot& thread) {

@@ -1101,6 +1101,26 @@ HangScene worker_at_a_server() {
   return scene;
 }
 
+// As in gRPC: one thread polls the connection, and wakes the one that asked by an eventfd.
+TEST(Deadlock, WhoIsWokenByAThreadAtAConnectionIsToldWhich) {
+  HangScene scene(1);
+  scene.wait_in_recv(scene.main(kWorker), 7000, 0);
+  scene.main(kWorker).wait.files.front().kind = FileKind::kEventfd;
+  scene.wait_in_recv(scene.add_thread(kWorker, 150), 7001, 7002);
+  scene.thread(kWorker, 150).wait.files.front().path = "127.0.0.1:8080";
+  scene.has_socket(7777, 7002);
+  const auto finding = find(scene.examine(), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(),
+              testing::AllOf(testing::HasSubstr("data from an eventfd"),
+                             testing::HasSubstr("connected to 127.0.0.1:8080, written by process "
+                                                "7777 (python3), which is none of this job")));
+  EXPECT_THAT(finding->remedies.front().commands.front().plain(), testing::HasSubstr("stub."));
+  scene.is_stopped_outside();
+  EXPECT_THAT(find(scene.examine(), FindingCode::kSlowSample)->message.plain(),
+              testing::HasSubstr("and is stopped"));
+}
+
 // Worker 101 asks a program that the job has started.
 TEST(Deadlock, AServerOfTheJobIsNamedWithWhatItDoes) {
   HangScene scene;
