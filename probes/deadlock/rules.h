@@ -82,6 +82,10 @@ bool waits_for_ends(const ThreadSnapshot& thread);
 /// workers wait for tasks and get none: DLP0315.
 std::optional<RootCause> busy_in_loader(const Facts& facts, const Rank& rank);
 
+/// A worker that computes, and reads and writes nothing since another one has failed, while
+/// trainers wait: DLP0312. It may wait for that one, in a loop; a possible cause.
+std::optional<RootCause> computes_since_failure(const Facts& facts);
+
 /// What the last look shows of a rank; its cause where `known` has one. What its workers do is not
 /// in it.
 RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootCause>& known);

@@ -532,6 +532,7 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
       late.push_back(std::move(*rest));
     return late;
   }
+  if (auto spins = computes_since_failure(facts)) return {std::move(*spins)};
   const ThreadFacts& trainer = facts.threads[ranks.front().trainer];
   std::vector<RootCause> causes;
   if (waits_for_batch(facts, trainer)) causes = find_slow_workers(facts, ranks.front());

@@ -393,6 +393,11 @@ def watched_to_the_end():
     for job in ("long_step", "slow_sample"):
         yield Case(f"run-torch-{job.replace('_', '-')}", f"healthy.py --job {job}", probe="run", pace="slow",
                    dlprobe_options=kills, quiet=True, verdicts=("pass",), exit_codes=(0,))
+    spins = {"probe": "run", "needs": "python", "pace": "slow"}
+    yield Case("run-loop-since-a-failure", "spinning_consumer.py", dlprobe_options=["--hang-after", "10s", "--on-hang", "kill"],
+               first="DLP0510", also=["DLP0312"], severity="warning", verdicts=("warn",), **spins)
+    yield Case("run-work-since-a-failure", "spinning_consumer.py --healthy", first="DLP0510", never=["DLP0312"],
+               dlprobe_options=["--hang-after", "10s"], verdicts=("pass", "warn"), **spins)
     yield Case("run-torch-healthy", "healthy.py", probe="run", silent=True, verdicts=("pass",), exit_codes=(0,))
 
 

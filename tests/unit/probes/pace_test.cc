@@ -95,5 +95,41 @@ TEST(Pace, ALockOfOneWhoSleepsForAWhileIsAWord) {
   EXPECT_EQ(slow_severity(scene), Severity::kWarning);
 }
 
+// A producer has ended with code 3; a consumer asks their shared memory for its next item.
+HangScene consumer_in_a_loop(int reads_until = 0) {
+  HangScene scene(1);
+  scene.main(HangScene::kTrainer).wait = {
+      .tid = HangScene::kTrainer, .syscall = 61, .args = {kFetcher, 0, 0, 0, 0, 0}};
+  scene.run(scene.main(kFetcher));
+  scene.stack(scene.main(kFetcher), {python("consume", "/srv/ring.py", 15)});
+  scene.reads_until(kFetcher, reads_until);
+  scene.had_child(HangScene::kTrainer, 103, 3 << 8);
+  scene.info(103).role = Role::kWorker;
+  return scene;
+}
+
+bool blames_the_producer(const HangScene& scene) {
+  const auto finding = find(scene.examine(kLongWatch), FindingCode::kWorkerBusyNoProgress);
+  return finding && finding->severity == Severity::kWarning &&
+         finding->message.plain().contains("worker 103 exited with code 3 before");
+}
+
+TEST(Pace, ALoopThatComputesSinceAnotherWorkerFailed) {
+  HangScene scene = consumer_in_a_loop();
+  EXPECT_TRUE(blames_the_producer(scene));
+  scene.run(scene.main(HangScene::kTrainer));
+  EXPECT_FALSE(blames_the_producer(scene)) << "the trainer goes on";
+}
+
+TEST(Pace, AWorkerThatReadsOrWritesAfterAnotherFailedIsAtWork) {
+  EXPECT_FALSE(blames_the_producer(consumer_in_a_loop(kLongWatch)));
+}
+
+TEST(Pace, AProgramThatFailedBesideALoopIsNoProducer) {
+  HangScene scene = consumer_in_a_loop();
+  scene.info(103).role = Role::kOther;  // grep found nothing
+  EXPECT_FALSE(blames_the_producer(scene));
+}
+
 }  // namespace
 }  // namespace dlprobe
