@@ -37,7 +37,7 @@ std::string command_text(const std::vector<std::string>& command) {
 }
 
 std::string state_text(const report::Job& job) {
-  const std::string wait = job.longest_wait_s ? ", " + number_text(*job.longest_wait_s, "s") : "";
+  const std::string wait = job.longest_wait_s ? ", " + number_text(job.longest_wait_s, "s") : "";
   return shown(job.state) + wait;
 }
 

@@ -59,6 +59,16 @@ BootNs last_motion(const Run& run) {
   return last;
 }
 
+// A look at a rank that is giving up tells nothing of what it waited for.
+bool is_giving_up(const Run& run, const std::optional<Patience>& patience, BootNs at) {
+  if (patience && at >= patience->over_at) return true;
+  if (had_rank_given_up(run, at + kSecond)) return true;
+  const StartEvent* gave_up = first_to_give_up(run, at - kAtOnce);
+  // Who waits for a batch does so until its time is over.
+  const bool is_of_loader = gave_up != nullptr && is_of_timeout(*gave_up);
+  return gave_up != nullptr && gave_up->at <= at + (is_of_loader ? kSecond / 4 : kSecond);
+}
+
 // The snapshots that count, newest first: not those of a standstill that has ended by itself, as
 // that of a command which then ended well.
 std::vector<const TreeSnapshot*> recent(const Run& run, std::string_view machine) {
@@ -70,20 +80,10 @@ std::vector<const TreeSnapshot*> recent(const Run& run, std::string_view machine
   const BootNs until = group ? group->at : std::numeric_limits<BootNs>::max();
   const BootNs newest = std::min(until, run.snapshots.empty() ? 0 : run.snapshots.back().at);
   const BootNs from = std::min(last_motion(run), group ? group->since : until);
-  // A look at a rank that is giving up tells nothing of what it waited for.
   const auto patience = ended_patience(run, machine);
-  const auto is_giving_up = [&](BootNs at) {
-    if (at >= until) return true;
-    if (patience && at >= patience->over_at) return true;
-    if (had_rank_given_up(run, at + kSecond)) return true;
-    const StartEvent* gave_up = first_to_give_up(run, at - kAtOnce);
-    // Who waits for a batch does so until its time is over.
-    const bool is_of_loader = gave_up != nullptr && is_of_timeout(*gave_up);
-    return gave_up != nullptr && gave_up->at <= at + (is_of_loader ? kSecond / 4 : kSecond);
-  };
   for (const TreeSnapshot& tree : run.snapshots | std::views::reverse) {
     if (tree.at < from || newest - tree.at > kOldest) break;
-    if (!is_giving_up(tree.at)) trees.push_back(&tree);
+    if (tree.at < until && !is_giving_up(run, patience, tree.at)) trees.push_back(&tree);
   }
   return trees;
 }

@@ -97,9 +97,9 @@ class AnyNeed : public Waiter {
   // Whoever asks for a lock again and again has its file open. The sleep may have another reason.
   Need of_sleep() const {
     Need need{.kind = NeedKind::kNothing, .words = "the end of a sleep"};
-    if (thread_.wait.ends_in_ns.value_or(0) >= kSecond)
-      need.words += ", in " + format_duration(std::chrono::nanoseconds(*thread_.wait.ends_in_ns)) +
-                    " at most";
+    const BootNs ends_in = thread_.wait.ends_in_ns.value_or(0);
+    if (ends_in >= kSecond)
+      need.words += ", in " + format_duration(std::chrono::nanoseconds(ends_in)) + " at most";
     if (!thread_.wait.files.empty()) need.words += ", maybe for " + of_file_lock().words;
     return need;
   }

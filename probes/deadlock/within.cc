@@ -200,7 +200,11 @@ std::vector<size_t> others_in_code(const Facts& facts, const std::vector<size_t>
 }
 
 Message words_of_wait(const Facts& facts, const ThreadFacts& thread) {
-  return name_of(facts, thread) + deed_of(thread);
+  // The trainer and the workers are known by what they are.
+  const bool is_program =
+      thread.role() == Role::kOther && thread.info != nullptr && !thread.info->comm.empty();
+  return name_of(facts, thread) + (is_program ? " (" + as_name(thread.info->comm) + ")" : "") +
+         deed_of(thread);
 }
 
 Message words_of_way(const Facts& facts, const std::vector<size_t>& way) {
@@ -208,7 +212,7 @@ Message words_of_way(const Facts& facts, const std::vector<size_t>& way) {
   for (const size_t each : way | std::views::drop(1)) {
     words += "; " + words_of_wait(facts, facts.threads[each]);
   }
-  return words + words_of_server(facts, facts.threads[way.back()]);
+  return words;
 }
 
 Message words_of_server(const Facts& facts, const ThreadFacts& waiter) {
@@ -217,8 +221,7 @@ Message words_of_server(const Facts& facts, const ThreadFacts& waiter) {
   const ThreadFacts& server = facts.threads[need.providers.front()];
   const bool is_alone = server.process->threads.size() == 1 && server.process != waiter.process;
   if (!is_alone || server.role() != Role::kOther) return {};
-  const std::string& program = server.info == nullptr ? server.thread->comm : server.info->comm;
-  return "; " + name_of(facts, server) + " (" + as_name(program) + ")" + deed_of(server);
+  return "; " + words_of_wait(facts, server);
 }
 
 Message words_of_others(const Facts& facts, const std::vector<size_t>& others) {

@@ -151,6 +151,20 @@ bool is_end_by_those_above(const ExitFacts& facts, const Death& death) {
          (may_end_it || failure_of_trainer(facts, death) == nullptr);
 }
 
+/// By a process of the job, or the kernel.
+bool is_ordinary_of_sender(const ExitFacts& facts, const Death& death) {
+  const SignalSent& sent = *death.sent;
+  const ProcessInfo* sender = sender_in_tree(facts, sent);
+  if (sender == nullptr || is_from_kernel(sent)) return false;
+  if (is_of_parents_thread(*death.process, sent))
+    return failure_of_trainer(facts, death) == nullptr;
+  if (is_above(facts, *sender, *death.process)) return is_end_by_those_above(facts, death);
+  // By another one of the job, or itself: an accident only if the job did not go on.
+  const bool hung = facts.then_stood_still || is_before_hang(facts, death);
+  return death.process->role == Role::kWorker && failure_of_trainer(facts, death) == nullptr &&
+         !hung;
+}
+
 /// Ended by a signal that belongs to normal work.
 bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   const SignalSent* sent = death.sent;
@@ -171,15 +185,7 @@ bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   if (sent == nullptr && was_asked_as_manager(facts, death)) return !command_failed(*facts.run);
   if (sent == nullptr && is_worker) return may_be_by_trainer(facts, death);
   if (sent == nullptr) return is_polite(death.signal) && was_ended_for_another(facts, death);
-  const ProcessInfo* sender = sender_in_tree(facts, *sent);
-  if (is_of_interrupt(facts, *sent)) return true;
-  if (sender == nullptr || is_from_kernel(*sent)) return false;
-  if (is_of_parents_thread(*death.process, *sent))
-    return failure_of_trainer(facts, death) == nullptr;
-  if (is_above(facts, *sender, *death.process)) return is_end_by_those_above(facts, death);
-  // By another one of the job, or itself: an accident only if the job did not go on.
-  const bool hung = facts.then_stood_still || is_before_hang(facts, death);
-  return is_worker && failure_of_trainer(facts, death) == nullptr && !hung;
+  return is_of_interrupt(facts, *sent) || is_ordinary_of_sender(facts, death);
 }
 
 /// A worker that exits although its trainer goes on to wait for it: its siblings live until the

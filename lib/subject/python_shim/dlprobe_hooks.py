@@ -377,8 +377,6 @@ def _hook_queues(module):
             tell_end("feeder", arguments[0], feeder.f_locals.get("obj"))
 
     call_before(module, "info", before_info)  # in a process that ends
-    start = "_start_thread"  # by what is put first
-    setattr(module.Queue, start, Noticed(vars(module.Queue)[start], lambda queue, _: load("dlprobe_queues").watch(queue)))
 
 
 def _hook_torch_utils(module):
@@ -579,7 +577,7 @@ AFTER = {
     "multiprocessing.context": [_hook_context],
     "multiprocessing.forkserver": [_hook_forkserver],
     "multiprocessing.util": [_hook_util],
-    "multiprocessing.queues": [_hook_queues],
+    "multiprocessing.queues": [_hook_queues, lambda module: load("dlprobe_queues").hook(module)],
     "multiprocessing.pool": [_hook_pool],
     "concurrent.futures.process": [_hook_executor],
     "joblib.externals.loky.process_executor": [_hook_executor],

@@ -5,6 +5,7 @@ import os
 import sys
 from collections import deque
 
+from dlprobe_hooks import Noticed
 from dlprobe_start import tell
 from dlprobe_trace import users_line
 
@@ -78,6 +79,8 @@ class _Buffer(deque):
             tell("batches-taken", digests=list(taken), loader=self._pipe)
 
 
-def watch(queue):
-    """`queue`: of multiprocessing, whose thread has yet to start."""
-    queue._buffer = _Buffer(os.fstat(queue._reader.fileno()).st_ino)
+def hook(module):
+    def before_start(queue, _frame):  # of its thread, by what is put first
+        queue._buffer = _Buffer(os.fstat(queue._reader.fileno()).st_ino)
+
+    module.Queue._start_thread = Noticed(vars(module.Queue)["_start_thread"], before_start)

@@ -1134,9 +1134,6 @@ TEST(Deadlock, AServerOfTheJobIsNamedWithWhatItDoes) {
   ASSERT_TRUE(finding);
   EXPECT_THAT(finding->message.plain(),
               testing::HasSubstr("; process 102 (kv) sleeps (reindex, /srv/kv.py:5)"));
-  scene.add_thread(kOther, 150);  // which of the two answers is not known
-  EXPECT_THAT(find(scene.examine(), FindingCode::kSlowSample)->message.plain(),
-              testing::Not(testing::HasSubstr("reindex")));
 }
 
 TEST(Deadlock, AStoppedServerOutsideIsTheCause) {
