@@ -209,11 +209,11 @@ def _refused_resource(error, refusal):
     try:
         if type(error).__name__ == "OutOfMemoryError" and type(error).__module__.partition(".")[0] == "torch":
             return load("dlprobe_limits").refused_gpu_memory(Trace(error))
+        if number == EMFILE:  # nothing more can be loaded
+            return {} if _is_handed_on(refusal) else _refused_descriptor()
         sender = load("dlprobe_limits").gone_sender(Trace(error)) if "multiprocessing.connection" in sys.modules else {}
         if sender:
             return sender
-        if number == EMFILE:
-            return {} if _is_handed_on(refusal) else _refused_descriptor()
         if number in (EACCES, ENOENT, EPERM, EROFS):
             return load("dlprobe_limits").refused_temporary_file(Trace(refusal))
         if "torch/distributed/" in Trace(error).raised_in():
