@@ -118,11 +118,16 @@ bool was_joined_at_the_end(const Series& memory, const Growth& growth) {
   });
 }
 
-// What came to its end in good order may have had its memory for a purpose. A worker has none.
+// What came to its end in good order may have had its memory for a purpose, and little of it is
+// not worth a word. A worker has none.
 bool is_to_be_expected(const Facts& facts, const Series& memory, const Growth& growth) {
   if (!growth.is_brief || !has_ended_well(facts)) return false;
   const Role role = memory.info->role;
-  return role == Role::kOther || (role == Role::kTrainer && was_joined_at_the_end(memory, growth));
+  constexpr double kMuch = 100.0 * (1 << 20);
+  const double grown = growth.per_second * static_cast<double>(growth.to - growth.from) / kSecond;
+  const bool is_little = grown < kMuch;
+  return role == Role::kOther ||
+         (role == Role::kTrainer && (is_little || was_joined_at_the_end(memory, growth)));
 }
 
 std::vector<Grower> growers(const Facts& facts) {

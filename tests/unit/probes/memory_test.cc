@@ -399,10 +399,10 @@ TEST(MemoryLeak, TheTrainingProcessIsAnotherCase) {
 }
 
 TEST(MemoryLeak, WhatATrainerCollectsIsJoinedAtItsEnd) {
-  const auto ended = [](double joined) {
+  const auto ended = [](double joined, double rate = 10) {
     Job job(2);
     job.has = [=](int32_t pid, double t) {
-      const double collected = pid == Scene::kTrainerPid ? 10 * t : 0;
+      const double collected = pid == Scene::kTrainerPid ? rate * t : 0;
       return Has{.anon = 100 + collected + (t > 23.4 ? joined : 0), .pss_anon = 0};
     };
     job.lives = [](int32_t, double t) { return t <= 23.6; };
@@ -414,6 +414,7 @@ TEST(MemoryLeak, WhatATrainerCollectsIsJoinedAtItsEnd) {
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->severity, Severity::kWarning);
   EXPECT_FALSE(ended(230));
+  EXPECT_FALSE(ended(0, 4)) << "too little";
 }
 
 TEST(MemoryLeak, ACompilerMayEnd) {
