@@ -100,16 +100,6 @@ std::optional<size_t> next_across(const Facts& facts, const ThreadFacts& waiter)
   return next == found.end() || likely(*next) == 0 ? std::nullopt : std::optional(*next);
 }
 
-// What it does, after its name.
-Message deed_of(const ThreadFacts& thread) {
-  if (thread.need.kind == NeedKind::kNothing) {
-    const char* deed = thread.woke ? " sleeps, and runs now and then" : " sleeps";
-    const bool works = thread.need.words.empty() || (thread.woke && !thread.waits_again);
-    return (works ? " is at work" : deed) + place_of(thread);
-  }
-  return " waits for " + thread.need.words + place_of(thread);
-}
-
 }  // namespace
 
 const StackFrame* asker_within(const ThreadSnapshot& thread) {
@@ -203,8 +193,13 @@ Message words_of_wait(const Facts& facts, const ThreadFacts& thread) {
   // The trainer and the workers are known by what they are.
   const bool is_program =
       thread.role() == Role::kOther && thread.info != nullptr && !thread.info->comm.empty();
-  return name_of(facts, thread) + (is_program ? " (" + as_name(thread.info->comm) + ")" : "") +
-         deed_of(thread);
+  const Message who =
+      name_of(facts, thread) + (is_program ? " (" + as_name(thread.info->comm) + ")" : "");
+  if (thread.need.kind != NeedKind::kNothing)
+    return who + " waits for " + thread.need.words + place_of(thread);
+  const char* deed = thread.woke ? " sleeps, and runs now and then" : " sleeps";
+  const bool works = thread.need.words.empty() || (thread.woke && !thread.waits_again);
+  return who + (works ? " is at work" : deed) + place_of(thread);
 }
 
 Message words_of_way(const Facts& facts, const std::vector<size_t>& way) {
