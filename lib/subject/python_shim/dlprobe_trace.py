@@ -7,6 +7,9 @@ MAIN_NAMES = ("__main__", "__mp_main__")
 _LIBRARY_FOLDERS = tuple(
     os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__)),
                                             FOLDER})
+# Bytes of the address space, of which no page is taken: where an exception says that there is no memory left, they are freed for
+# what is to be told of it.
+_room = [bytes(4 << 20)]
 
 
 def absolute(name):
@@ -82,6 +85,8 @@ class Trace:
 
     def __init__(self, error, caller=None):
         """`caller`: of who handles it, where the program has not; the way so far is that of the calls."""
+        if isinstance(error, MemoryError):
+            _room.clear()
         self.error, self.entries = error, calls_to(caller) + entries_of(error)
 
     def frame_of(self, file_end, *functions):

@@ -58,9 +58,9 @@ def address_space(is_healthy):
     with open("/proc/self/statm", encoding="ascii") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 64 * MIB,) * 2)
-    kept = []
-    for _ in range(2 if is_healthy else 20):
-        kept.append(bytearray(8 * MIB))
+    kept = None
+    for _ in range((2 if is_healthy else 20) * 128):
+        kept = kept, bytes(MIB // 16)  # small ones: in the end hardly anything is left
 
 
 JOBS = {"temporary": temporary, "temporary-of-worker": temporary_of_worker, "temporary-files": temporary_files,
