@@ -378,6 +378,32 @@ std::set<size_t> idle_processes(const Facts& facts, const std::vector<bool>& exp
   return idle;
 }
 
+bool has_workers(const Facts& facts) {
+  return std::ranges::any_of(facts.threads,
+                             [](const ThreadFacts& each) { return each.role() == Role::kWorker; });
+}
+
+// An executor whose workers have ended, and that starts no new ones: its own thread waits at pipes
+// that only its process could write to.
+std::optional<RootCause> executor_without_workers(const Facts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  const auto manager = std::ranges::find_if(facts.threads, [&](const ThreadFacts& each) {
+    return each.process == waiter.process && each.doomed && manages_an_executor(*each.thread);
+  });
+  if (manager == facts.threads.end() || !waits_for_future(*waiter.thread)) return std::nullopt;
+  Finding finding =
+      finding_about(facts, FindingCode::kBatchLostInWorker, Confidence::kLikely, waiter);
+  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
+                    ", but its ProcessPoolExecutor has no worker any more, and starts none";
+  finding.remedies.push_back(
+      {.title = "An executor does not always replace workers that ended after max_tasks_per_child "
+                "(CPython issue 115634): do without it, or use a pool",
+       .commands = {"ProcessPoolExecutor(max_workers=N)",
+                    "multiprocessing.Pool(N, maxtasksperchild=M)"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return RootCause{std::move(finding), index};
+}
+
 std::optional<RootCause> circle_of_holders(const Facts& facts, size_t index,
                                            const std::vector<bool>& explained) {
   const ThreadFacts& thread = facts.threads[index];
@@ -488,8 +514,8 @@ std::optional<RootCause> lost_batch(const Facts& facts, size_t index,
     return std::nullopt;
   }
   const auto idle = idle_processes(facts, explained);
-  if (idle.empty()) return std::nullopt;
-  return lost_work(facts, index, idle);
+  if (!idle.empty()) return lost_work(facts, index, idle);
+  return has_workers(facts) ? std::nullopt : executor_without_workers(facts, index);
 }
 
 // By index, whether a thread's wait ends in one of `known`.

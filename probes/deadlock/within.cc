@@ -122,6 +122,10 @@ bool waits_for_future(const ThreadSnapshot& thread) {
   return asker != nullptr && is_of_standard_library(asker->file, "concurrent/futures/_base.py");
 }
 
+bool manages_an_executor(const ThreadSnapshot& thread) {
+  return has_frame(thread, "concurrent/futures/process.py", "wait_result_broken_or_wakeup");
+}
+
 bool waits_for_import(const ThreadSnapshot& thread) {
   const StackFrame* frame = python_frame(thread);
   return frame != nullptr && is_of_standard_library(frame->file, "importlib/_bootstrap.py") &&

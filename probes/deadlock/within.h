@@ -21,6 +21,8 @@ enum class QueueWait {
   kDone,  ///< that each item is done with: join()
 };
 QueueWait queue_wait(const ThreadSnapshot& thread);
+/// Whether it is the thread by which a ProcessPoolExecutor hears of its workers.
+bool manages_an_executor(const ThreadSnapshot& thread);
 /// Whether it waits in a concurrent.futures.Future for a result.
 bool waits_for_future(const ThreadSnapshot& thread);
 /// Whether it waits until another thread has imported a module (importlib's _ModuleLock).

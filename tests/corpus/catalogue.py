@@ -528,11 +528,15 @@ def fails_in_vain():
     """A pool that starts its workers again and again is ended as one that hangs."""
     common = {"probe": "run", "needs": "python", "dlprobe_options": ["--hang-after", "5s", "--on-hang", "kill"]}
     yield Case("vain-executor", "vain_pool.py --executor", first="DLP0510", severity="error", exit_codes=(143,),
-               evidence={"called_at": holds("/vain_pool.py:25")}, **common)
+               evidence={"called_at": holds("/vain_pool.py:26")}, **common)
     yield Case("vain-executor-not", "vain_pool.py --executor --healthy", no_errors=True, verdicts=("pass", "warn"),
                exit_codes=(0,), **common)
     yield Case("vain-pool", "vain_pool.py", first="DLP0514", severity="error", exit_codes=(143,), never=["DLP0510"],
-               evidence={"exception": holds("FileNotFoundError"), "raised_at": holds("/vain_pool.py:14")}, **common)
+               evidence={"exception": holds("FileNotFoundError"), "raised_at": holds("/vain_pool.py:15")}, **common)
+    yield Case("vain-executor-recycled", "vain_pool.py --recycled", first="DLP0106", severity="error", exit_codes=(143,), never=["DLP0314"],
+               evidence={"your_code": holds("recycle_workers")}, **common)
+    yield Case("vain-executor-recycled-not", "vain_pool.py --recycled --healthy", silent=True, verdicts=("pass",), exit_codes=(0,),
+               pace="slow", **common)
     yield Case("vain-pool-not", "vain_pool.py --healthy", no_errors=True, verdicts=("pass", "warn"), exit_codes=(0,), **common)
 
 

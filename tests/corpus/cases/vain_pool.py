@@ -1,6 +1,7 @@
 """A pool whose initializer fails in each worker: multiprocessing.Pool starts new ones without end. With --healthy the first
 workers alone fail, as while a service starts. With --executor a task leaves its process, and the program takes a new
-executor each time; with --healthy it succeeds at the fourth."""
+executor each time; with --healthy it succeeds at the fourth. With --recycled an executor does not replace the workers that have
+done their five tasks (CPython issue 115634)."""
 import concurrent.futures.process
 import itertools
 import multiprocessing
@@ -34,7 +35,17 @@ def take_new_executors():
             time.sleep(0.2)
 
 
+def recycle_workers():
+    options = {} if "--healthy" in sys.argv else {"max_tasks_per_child": 5}
+    with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), **options) as executor:
+        for done in concurrent.futures.as_completed([executor.submit(divmod, number, 3) for number in range(60)]):
+            done.result()
+
+
 def main():
+    if "--recycled" in sys.argv:
+        recycle_workers()
+        return
     if "--executor" in sys.argv:
         take_new_executors()
         return
