@@ -126,6 +126,18 @@ std::optional<Reason> host_memory(const StartEvent& event) {
   return reason;
 }
 
+std::optional<Reason> long_socket_name(const StartEvent& event) {
+  if (event.wanted != "socket" || !event.limit) return std::nullopt;
+  Reason reason;
+  reason.clause = say("; the path of its socket has {} bytes, and {} are the most",
+                      event.path.size(), *event.limit);
+  reason.evidence.push_back(text_fact("file", as_path(event.path), kShimSource, event.at));
+  reason.remedy = {.title = "Point TMPDIR at a folder with a shorter path",
+                   .commands = {"export TMPDIR=/tmp"},
+                   .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
 std::optional<Reason> gone_sender(const StartEvent& event) {
   if (event.wanted != "sender") return std::nullopt;
   Reason reason;
@@ -152,6 +164,7 @@ std::optional<Reason> reason_of(const StartEvent& event) {
   if (auto reason = gpu_memory(event)) return reason;
   if (auto reason = host_memory(event)) return reason;
   if (auto reason = no_descriptor(event)) return reason;
+  if (auto reason = long_socket_name(event)) return reason;
   if (auto reason = size_of_file(event)) return reason;
   return full_file_system(event);
 }

@@ -488,6 +488,7 @@ RAISED = {  # how a job fails -> code, what the proof says of it
     "trainer": ("DLP0514", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
     "no-descriptor": ("DLP0202", {"exception": holds("OSError"), "limit": equals(40), "raised_at": holds("/raised.py:28")}),
     "no-descriptor-hidden": ("DLP0202", {"exception": holds("RuntimeError"), "limit": equals(40)}),
+    "socket": ("DLP0514", {"file": holds("/listener-"), "raised_at": holds("/raised.py:")}),
     "result": ("DLP0402", {"type": equals("lambda")}),
     "not-rebuilt": ("DLP0402", {"exception": holds("TypeError")}),
     "spawned": ("DLP0510", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),

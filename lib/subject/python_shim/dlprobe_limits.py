@@ -7,6 +7,7 @@ from stat import S_ISREG
 from dlprobe_trace import absolute, users_place
 
 _HARDLY_ANYTHING = 1 << 16  # bytes: what is left where a write was cut short
+_LONGEST_SOCKET_NAME = 107  # bytes, unix(7)
 
 
 def _is_written(file, kind=str):
@@ -108,6 +109,13 @@ def refused_temporary_file(trace):
     return {"path": path, "temporary": True} if is_unusable else {}
 
 
+def _long_socket_name(trace):
+    """Of a listener whose socket would have a longer path than the kernel takes."""
+    path = trace.entries[-1][0].f_locals.get("address")
+    is_long = isinstance(path, str) and len(os.fsencode(path)) > _LONGEST_SOCKET_NAME
+    return {"path": path, "limit": _LONGEST_SOCKET_NAME, "wanted": "socket"} if is_long else {}
+
+
 def _limits():
     with open("/proc/self/limits") as lines:
         return {line[:26].strip(): line[26:].split()[0] for line in lines}
@@ -145,6 +153,8 @@ def refused_resource(trace, last):
         return _fullness(_full_file(trace) or _full_file(last) or _file_open_for_writing(_has_no_room))
     if number == EFBIG:
         return _size_limit(trace)
+    if number is None and trace.is_raised_in("multiprocessing/connection.py", "__init__"):
+        return _long_socket_name(trace)
     if number is None and isinstance(trace.error, OSError):
         return _cut_short(_file_written_in(trace.entries[-1:]))  # numpy's; what is read may be broken on a full disk, too
     return _mappings() or _cut_short(_file_of_torch(last)) or _memory_limit()

@@ -75,6 +75,15 @@ def with_others_that_wait(work):
         return list(executor.map(work, range(8)))
 
 
+def listen_in_a_deep_folder():
+    """As each worker of torch does that sends tensors."""
+    import tempfile
+    from multiprocessing.connection import Listener
+    tempfile.tempdir = os.path.join(tempfile.gettempdir(), "n" * 90)
+    os.mkdir(tempfile.tempdir)
+    Listener(family="AF_UNIX").close()
+
+
 def hide_the_reason():
     """As torch's loader does."""
     try:
@@ -91,6 +100,7 @@ JOBS = {
     "native-exit": lambda: with_others_that_wait(leave_by_native_code),
     "trainer": lambda: divide(3),
     "no-descriptor": use_all_descriptors, "no-descriptor-hidden": hide_the_reason,
+    "socket": listen_in_a_deep_folder,
     "result": lambda: with_pool(answer_by_function),
     "not-rebuilt": lambda: with_pool(fail_with_two),
     "spawned": lambda: with_spawned_process(3),
