@@ -90,11 +90,12 @@ bool is_gpu_memory(const StartEvent& event) {
 std::optional<Reason> gpu_memory(const StartEvent& event) {
   if (!is_gpu_memory(event)) return std::nullopt;
   const bool keeps_graph = event.wanted == "graph";
-  const bool has_caller = !event.called_at.empty() && event.ended != Ended::kTask;
   const Message caller = as_text(base_name(event.called_at));
+  const bool is_raised_there = " at " + caller.plain() == place_of(event).plain();
+  const bool has_caller = !event.called_at.empty() && event.ended != Ended::kTask;
   Reason reason;
   if (has_caller) {
-    reason.clause = say(", called at {}", caller);
+    if (!is_raised_there) reason.clause = say(", called at {}", caller);
     reason.evidence.push_back(
         text_fact("called_at", as_text(event.called_at), kShimSource, event.at));
   }
@@ -109,6 +110,20 @@ std::optional<Reason> gpu_memory(const StartEvent& event) {
                          "its graph, evaluation under torch.no_grad(). See what grows{}",
                          where),
       .commands = {"with torch.no_grad():", "print(torch.cuda.memory_summary())"},
+      .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
+// By its class (torch 2.8), which a CUDA call raises that heard of the failure of an earlier one.
+std::optional<Reason> gpu_failed(const StartEvent& event) {
+  if (event.type != "AcceleratorError" || !event.message.starts_with("torch.")) return std::nullopt;
+  Reason reason;
+  reason.clause = ", which may have heard there of a call that failed before";
+  reason.remedy = {
+      .title =
+          "Run it so that each kernel ends before the next line: the line is that of the "
+          "failure then. An index or a label out of range shows at once on the CPU",
+      .commands = {"CUDA_LAUNCH_BLOCKING=1 python train.py"},
       .verify = "dlprobe run -- COMMAND"};
   return reason;
 }
@@ -162,6 +177,7 @@ std::optional<Reason> gone_sender(const StartEvent& event) {
 std::optional<Reason> reason_of(const StartEvent& event) {
   if (auto reason = gone_sender(event)) return reason;
   if (auto reason = gpu_memory(event)) return reason;
+  if (auto reason = gpu_failed(event)) return reason;
   if (auto reason = host_memory(event)) return reason;
   if (auto reason = no_descriptor(event)) return reason;
   if (auto reason = long_socket_name(event)) return reason;

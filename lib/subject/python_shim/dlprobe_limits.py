@@ -188,7 +188,7 @@ def refused_gpu_memory(trace):
     at = is_model.index(True)
     caller, model = users_place(trace.entries[:at]), trace.entries[at][0].f_locals.get("self")
     kind = sys.modules["torch"].Tensor
-    values = [value for frame, _line in trace.entries[at:] for value in frame.f_locals.values() if type(value) is kind]
+    values = [value for frame, _line in trace.entries[max(at - 1, 0):] for value in frame.f_locals.values() if type(value) is kind]
     keeps = object.__getattribute__(model, "__dict__").get("training") is False and any(each.grad_fn is not None for each in values)
     return {"called_at": "%(file)s:%(line)d in %(function)s" % caller if caller else None, "wanted": "graph" if keeps else None}
 

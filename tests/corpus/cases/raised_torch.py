@@ -61,19 +61,22 @@ def receive():
 class Full(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.first = torch.nn.Linear(3, 3)
+        self.first, self.is_full = torch.nn.Linear(3, 3), False
 
     def forward(self, x):
-        y = self.first(x)
-        if y.grad_fn is not None:
+        if self.is_full:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        y = self.first(x)
+        self.is_full = y.grad_fn is not None
         return y
 
 
 def evaluate():
     model = Full().eval()
     with torch.set_grad_enabled(not HEALTHY):
-        return [model(batch) for batch in DataLoader(torch.zeros(8, 3), batch_size=4)]
+        for batch in DataLoader(torch.zeros(8, 3), batch_size=4):
+            kept = model(batch)
+        return kept
 
 
 def main():

@@ -1361,8 +1361,30 @@ TEST_F(Raised, ARefusedGpuMemoryHasARemedyThatHelps) {
   scene.run().start_events.back().wanted = "graph";
   EXPECT_THAT(only().message.plain(), HasSubstr("in eval() mode"));
   EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("no_grad() at lm.py:61"));
+  scene.run().start_events.back().called_at = "/job/lm.py:39 in Block.forward";
+  EXPECT_THAT(only().message.plain(), Not(HasSubstr("called at")));
   scene.run().start_events.back().message = "job.OutOfMemoryError: of its own";
   EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("Fix it"));
+}
+
+TEST_F(Raised, AFailureOfTheGpuMayBeHeardOfLater) {
+  failed(1.2, kParent, Ended::kProcess, "train");
+  StartEvent& event = scene.run().start_events.back();
+  event.type = "AcceleratorError";
+  event.message = "torch.AcceleratorError: CUDA error: device-side assert triggered";
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("may have heard there"));
+  EXPECT_THAT(only().remedies.front().commands.front().plain(), HasSubstr("CUDA_LAUNCH_BLOCKING"));
+}
+
+TEST_F(Raised, APathThatIsTooLongForASocketSaysSo) {
+  failed(1.2, kParent, Ended::kFeeder, "train");
+  StartEvent& event = scene.run().start_events.back();
+  event.wanted = "socket";
+  event.path = std::string(137, 'n');
+  event.limit = 107;
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("has 137 bytes, and 107 are the most"));
 }
 
 TEST_F(Raised, ATensorWhoseSenderHasEndedIsSaidSo) {
