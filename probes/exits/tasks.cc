@@ -408,6 +408,18 @@ void add_piled_threads(Finding& finding, const Run& run, const TaskLimit& limit,
       remedy_of_growth({.process = who.front(), .growth = {}, .are_workers = false}));
 }
 
+// That most of it is children that have ended, and that nobody waited for.
+void add_zombies(Finding& finding, const Run& run, const TaskLimit& limit, BootNs at) {
+  const auto next = std::ranges::upper_bound(run.samples, at, {}, &Sample::at);
+  if (next == run.samples.begin()) return;
+  const auto& last = std::prev(next)->processes;
+  const auto count = static_cast<uint64_t>(std::ranges::count_if(last, is_zombie));
+  if (count * 2 < limit.taken) return;
+  finding.message += say("; {} of them have ended, and nobody waited for them", own(count));
+  finding.remedies.insert(finding.remedies.begin(),
+                          remedy_of_growth({.process = {}, .growth = {}, .are_zombies = true}));
+}
+
 }  // namespace
 
 std::optional<Finding> growing_tasks(const ExitFacts& facts) {
@@ -461,6 +473,7 @@ std::optional<Finding> no_room_for_tasks(const ExitFacts& facts) {
   finding.rule_out("DLP0514", "this call fails only at a limit");
   add_remedies(finding, facts, limit);
   add_piled_threads(finding, run, limit, first.at);
+  add_zombies(finding, run, limit, first.at);
   finding.first_seen = first.at;
   finding.last_seen = refused.back()->at;
   return finding;

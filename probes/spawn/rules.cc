@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "lib/base/path_name.h"
 #include "lib/base/units.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
@@ -274,6 +275,17 @@ Events failed_imports(const Run& run) {
   return failed;
 }
 
+// What failed runs at module level, in the main module or in one that it imports.
+void add_place_of_import(Finding& finding, const StartEvent& event) {
+  finding.message += say(" at {}", as_text(base_name(event.called_at)));
+  finding.prove(text_fact("raised_at", as_text(event.called_at), kShimSource, event.at));
+  finding.remedies.push_back(
+      {.title = "What stands at module level there runs again in each worker: put it into a "
+                "function, or call it under the main guard",
+       .commands = {"if __name__ == \"__main__\":"},
+       .verify = "dlprobe spawn-recursion -- COMMAND"});
+}
+
 std::optional<Finding> not_importable(const Run& run) {
   Events events = failed_imports(run);
   const bool is_import = !events.empty();
@@ -295,13 +307,17 @@ std::optional<Finding> not_importable(const Run& run) {
   finding.rule_out("DLP0402", "pickling worked; the worker lacks its definition");
   const bool has_main = !is_import && !first.file.empty();
   if (has_main) finding.prove(text_fact("main_module", as_path(first.file), kShimSource, first.at));
-  finding.remedies.push_back(
-      {.title = has_main
-                    ? "Define it at module level, outside the main guard, or in its own module"
-                    : "Put what workers need into a module file, and import it: workers cannot see "
-                      "what was typed at a prompt, in a notebook or on standard input",
-       .commands = {"from my_dataset import MyDataset"},
-       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  if (!first.called_at.empty())
+    add_place_of_import(finding, first);
+  else
+    finding.remedies.push_back(
+        {.title =
+             has_main
+                 ? "Define it at module level, outside the main guard, or in its own module"
+                 : "Put what workers need into a module file, and import it: workers cannot see "
+                   "what was typed at a prompt, in a notebook or on standard input",
+         .commands = {"from my_dataset import MyDataset"},
+         .verify = "dlprobe spawn-recursion -- COMMAND"});
   add_fork_remedy(run, finding, "import");
   return finding;
 }

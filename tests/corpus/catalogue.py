@@ -562,6 +562,7 @@ FULL = (  # what starts too much -> whose limit, what the proof names
     ("executor", "--in-group 8", {"refusals": between(1, 9), "raised_at": holds("/limits.py:35")}),
     ("bare-fork", "--as-user 8", {"limit": equals(8), "raised_at": holds("/limits.py:40")}),
     ("programs", "--in-group 8", {"refusals": between(1, 9), "raised_at": holds("/limits.py:48")}),
+    ("zombies", "--in-group 30", {"refusals": between(1, 9), "raised_at": holds("/limits.py:65")}),
     ("threads-of-worker", "--in-group 10", {"refusals": between(1, 99), "raised_at": holds("/limits.py:30")}),
 )
 
@@ -861,6 +862,7 @@ def starts_of_python():
         yield starts_badly(f"from-{form}", "not_there.py", "DLP0407", form=form, pace="everywhere")
     yield starts_badly("heavy-module", "heavy_module.py", "DLP0406", severity="warning", verdicts=("warn",),
                        no_errors=True, evidence={"own_work": between(1, 10)})
+    yield starts_badly("port-at-import", "port_at_import.py", "DLP0407", evidence={"raised_at": holds("/port_at_import.py:11")})
     yield starts_badly("recursion", "starts_itself.py", "DLP0409", confidence=None, pace="everywhere",
                        dlprobe_options=["--start-method", "spawn"], evidence={"descents": between(1, 6)})
     for kind in ("name", "changed", "environment", "task"):
@@ -880,7 +882,7 @@ def starts_of_python():
     yield starts_well("own-context", "own_context.py spawn", dlprobe_options=["--start-method", "spawn"])
     yield starts_well("own-context-forced", "own_context.py fork", dlprobe_options=["--force"])
     yield starts_well("own-sitecustomize", "needs_own_site.py", pace="everywhere", python_path="starts/own_site")
-    for job in ("pool_in_pool.py", "set_twice.py", "heavy_module.py", "unpicklable.py lambda"):
+    for job in ("pool_in_pool.py", "set_twice.py", "heavy_module.py", "port_at_import.py", "unpicklable.py lambda"):
         yield starts_well(job.partition(".")[0].replace("_", "-"), f"{job} --healthy",
                           dlprobe_options=["--start-method", "spawn"])
     yield starts_well("starts-others", "starts_itself.py --healthy")

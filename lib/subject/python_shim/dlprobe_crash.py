@@ -8,8 +8,8 @@ from _signal import SIG_DFL, SIGTERM, getsignal
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 
 import dlprobe_start
-from dlprobe_hooks import call_before, soft_limit
-from dlprobe_start import FOLDER, learn_own_start
+from dlprobe_hooks import call_before
+from dlprobe_start import FOLDER, learn_own_start, soft_limit
 
 _LOWEST = 250  # of its descriptor: no program counts on this number, and the kernel's table of them stays small
 _FEWEST = 2 * _LOWEST  # that a process must be allowed: else each one counts

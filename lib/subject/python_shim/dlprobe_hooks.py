@@ -9,8 +9,8 @@ import os
 import sys
 from errno import EACCES, EDQUOT, EFBIG, EMFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS
 
-from dlprobe_start import describe, learn_own_start, load, options, pass_on, tell
-from dlprobe_trace import Trace, entries_of, users_call, users_line, users_place
+from dlprobe_start import describe, learn_own_start, load, options, pass_on, soft_limit, tell
+from dlprobe_trace import Trace, entries_of, users_call, users_line, users_place, users_place_in_words
 
 _MOST_ENDS_TOLD = 20  # of one process, each place once
 _MOST_CAUSES = 4  # of an exception's chain
@@ -83,8 +83,9 @@ def _refused_message(trace):
 def _refused_task(trace):
     """Whether the kernel had no room for another process or thread: an exception of nothing else, by where it was raised."""
     if isinstance(trace.error, BlockingIOError):
-        # os.fork has no frame of its own.
-        is_fork = bool(trace.entries) and not {"fork", "forkpty"}.isdisjoint(trace.entries[-1][0].f_code.co_names)
+        # What is written in C has no frame of its own.
+        forks = {"fork", "forkpty", "posix_spawn", "posix_spawnp"}
+        is_fork = bool(trace.entries) and not forks.isdisjoint(trace.entries[-1][0].f_code.co_names)
         is_start = is_fork or trace.is_raised_in("multiprocessing/popen_fork.py", "_launch") \
             or trace.is_raised_in("/subprocess.py", "_execute_child", "_posix_spawn") \
             or trace.is_raised_in("multiprocessing/util.py", "spawnv_passfds")
@@ -93,12 +94,6 @@ def _refused_task(trace):
         return None
     thread = trace.entries[-1][0].f_locals["self"]
     return "no-thread" if thread._initialized and not thread._started.is_set() else None
-
-
-def soft_limit(name):
-    """Asked without a descriptor, which there may be none of; None: no limit."""
-    limit = os.sysconf(name)
-    return limit if limit >= 0 else None
 
 
 def _refusal_of(trace):
@@ -116,7 +111,8 @@ def _refusal_of(trace):
     if at_import:
         return dict(at_import, cause="bootstrapping", wanted=trace.entries[-1][0].f_locals.get("method"))
     if main is not None:
-        return {"kind": "main-not-imported", "file": str(main.f_locals.get("main_path") or main.f_locals.get("mod_name"))}
+        return {"kind": "main-not-imported", "file": str(main.f_locals.get("main_path") or main.f_locals.get("mod_name")),
+                "called_at": users_place_in_words(trace.entries)}
     if trace.frame_of("multiprocessing/spawn.py", "_main") and isinstance(trace.error, (AttributeError, ImportError)):
         return _not_found_there()
     if sets:

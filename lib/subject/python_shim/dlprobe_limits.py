@@ -4,7 +4,7 @@ import sys
 from errno import EDQUOT, EFBIG, ENOSPC
 from stat import S_ISREG
 
-from dlprobe_trace import absolute, users_place
+from dlprobe_trace import absolute, users_place, users_place_in_words
 
 _HARDLY_ANYTHING = 1 << 16  # bytes: what is left where a write was cut short
 _LONGEST_SOCKET_NAME = 107  # bytes, unix(7)
@@ -186,11 +186,11 @@ def refused_gpu_memory(trace):
     if True not in is_model:
         return {}
     at = is_model.index(True)
-    caller, model = users_place(trace.entries[:at]), trace.entries[at][0].f_locals.get("self")
+    model = trace.entries[at][0].f_locals.get("self")
     kind = sys.modules["torch"].Tensor
     values = [value for frame, _line in trace.entries[max(at - 1, 0):] for value in frame.f_locals.values() if type(value) is kind]
     keeps = object.__getattribute__(model, "__dict__").get("training") is False and any(each.grad_fn is not None for each in values)
-    return {"called_at": "%(file)s:%(line)d in %(function)s" % caller if caller else None, "wanted": "graph" if keeps else None}
+    return {"called_at": users_place_in_words(trace.entries[:at]), "wanted": "graph" if keeps else None}
 
 
 def _target_of(link):

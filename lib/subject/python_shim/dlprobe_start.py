@@ -241,6 +241,12 @@ class _Finder:
             self._busy.discard(key)
 
 
+def soft_limit(name):
+    """Asked without a descriptor, which there may be none of; None: no limit."""
+    limit = os.sysconf(name)
+    return limit if limit >= 0 else None
+
+
 def load(name):
     """One of these modules; see sitecustomize.py for where it is compiled to."""
     settings = sys.dont_write_bytecode, getattr(sys, "pycache_prefix", None)

@@ -65,6 +65,11 @@ def users_place(entries, at_module_level=False):
     return {}
 
 
+def users_place_in_words(entries):
+    place = users_place(entries)
+    return "%(file)s:%(line)d in %(function)s" % place if place else None
+
+
 def users_line(frame):
     return users_place(calls_to(frame))
 

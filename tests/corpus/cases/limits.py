@@ -59,8 +59,16 @@ def start_threads(_number):
     stay()
 
 
+def zombies():
+    """Programs that end, and that nobody waits for."""
+    for _ in range(5 * WANTED):
+        os.posix_spawn("/bin/true", ["true"], os.environ)
+        time.sleep(0.02)
+
+
 JOBS = {"fork": lambda: children("fork"), "spawn": lambda: children("spawn"), "threads": threads, "executor": executor,
-        "bare-fork": bare_fork, "programs": programs, "threads-of-worker": threads_of_worker}
+        "bare-fork": bare_fork, "programs": programs, "threads-of-worker": threads_of_worker,
+        "zombies": zombies}
 
 
 def in_group(limit, command):

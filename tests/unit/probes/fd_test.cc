@@ -513,6 +513,27 @@ TEST_F(Fd, MappingsThatTheWitnessCountedWhenOneWasRefused) {
   EXPECT_EQ(finding->confidence, Confidence::kCertain);
 }
 
+TEST_F(Fd, MappingsThatWouldHaveReachedTheLimitWhenAnExceptionCame) {
+  scene_.recording.header.host.max_map_count = 65'530;
+  watch(0, 3, FdKind::kFile, climbs(kFdWorker, 0, 0));
+  auto& samples = scene_.run().samples;
+  samples.front().processes[0].map_count = uint64_t{1'000};
+  samples.back().processes[0].map_count = uint64_t{40'000};
+  const BootNs between = samples.back().at - samples.front().at;
+  scene_.run().start_events = {{.at = samples.back().at + between * 6 / 10,
+                                .kind = StartEventKind::kFailed,
+                                .process = samples.back().processes[0].key,
+                                .type = "RuntimeError",
+                                .ended = Ended::kWorker}};
+  scene_.exit_with(Scene::kTrainerPid, 5, 1);
+  const auto finding = find(examine(), FindingCode::kMemoryMapLimitReached);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  scene_.run().start_events.back().at -= between / 5;
+  EXPECT_FALSE(find(examine(), FindingCode::kMemoryMapLimitReached));
+}
+
 TEST_F(Fd, GrowingMappingsSpeakOfBatchesWhereTheyAreSegments) {
   scene_.recording.header.host.max_map_count = 65'530;
   watch(0, 20, FdKind::kFile, climbs(kFdWorker, 0, 0));
