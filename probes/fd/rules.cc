@@ -262,10 +262,13 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
     finding.discriminator = std::string(to_string(*first.kind));
   }
   const FdGroup* files = kept_files(first);
-  if (files != nullptr) {
+  if (files != nullptr)
     finding.message += " (" + own(files->count) + " x " + as_path(files->name) + ")";
-    add_closing_remedy(finding);
-  }
+  // Who has opened so many files needs no higher limit.
+  constexpr uint64_t kMany = 4096;
+  const bool are_many =
+      series.limit.value_or(0) >= kMany && first.kind.value_or(FdKind::kFile) == FdKind::kFile;
+  if (files != nullptr || are_many) add_closing_remedy(finding);
   add_what_failed(finding, facts, first);
   for (const Exhaustion& each : exhaustions)
     finding.processes.push_back(each.series->key());

@@ -479,6 +479,17 @@ TEST_F(Fd, TheRemedyFitsTheHardLimit) {
             "* hard nofile 1024");
 }
 
+TEST_F(Fd, ALimitOfManyIsNotTooLow) {
+  set_limit(4096);
+  watch(0, 3, FdKind::kFile, [](int32_t pid, double at_s) {
+    return pid == kFdWorker ? at_s < 1 ? 40 * at_s : 4085.0 : 0.0;
+  });
+  scene_.exit_with(Scene::kTrainerPid, 3.2, 1);
+  const auto finding = find(examine(), FindingCode::kFdExhausted);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->remedies.at(0).title.plain(), testing::HasSubstr("Close what a sample opens"));
+}
+
 TEST_F(Fd, MappingsAtTheKernelsLimit) {
   scene_.recording.header.host.max_map_count = 65'530;
   watch(0, 3, FdKind::kFile, climbs(kFdWorker, 0, 0));

@@ -100,10 +100,11 @@ class RunReporter {
     const bool has_news =
         report.summary.headline != told_ || !examination.recording.attempts.empty();
     write(report, wrong && has_news);
-    if (!wrong) tell_in_one_line(examination, report, code);
-    tell_what_is_left(examination);
     const auto& end = examination.recording.runs.back().end;
-    if (options_.on_hang == "kill" && end && !end->text.empty()) complain(end->text.plain());
+    const bool is_ended_here = options_.on_hang == "kill" && end && !end->text.empty();
+    if (!wrong && !is_ended_here) tell_in_one_line(examination, report, code);
+    tell_what_is_left(examination);
+    if (is_ended_here) complain(end->text.plain());
     const bool failed_on =
         options_.fail_on_given && report.invocation.exit_code.value == kExitFinding;
     const int own_code = code == 0 && failed_on ? static_cast<int>(kExitFinding) : code;
