@@ -356,7 +356,7 @@ void CommandRuns::look_now_and_then() {
   });
   if (certain == verdict.findings.end()) return;
   context_.notices.tell(
-      fmt::format("{} {}: {} (the command still runs; the report follows at its end)",
+      fmt::format("{} {}: {} (the command still runs; unless it ends well, a report follows)",
                   info(certain->code).code, info(certain->code).name, certain->message.plain()));
   was_told_early_ = true;
 }

@@ -321,6 +321,9 @@ Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   if (is_crash_signal(death.signal) && is_handled_child(*facts.run, death.process->key) &&
       ranks_that_failed_after(facts, death).empty())
     return Severity::kInfo;
+  if (is_crash_signal(death.signal) && may_be_handled_child(*facts.run, death.process->key) &&
+      !facts.then_stood_still)
+    return Severity::kWarning;
   if (!is_of_loader(facts, *death.process)) return Severity::kWarning;
   if (was_survived(facts, death)) return Severity::kWarning;
   if (death.process->role != Role::kWorker) return Severity::kError;

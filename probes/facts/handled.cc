@@ -134,4 +134,11 @@ bool is_handled_child(const Run& run, const ProcessKey& key) {
   return false;
 }
 
+bool may_be_handled_child(const Run& run, const ProcessKey& key) {
+  const ProcessInfo* process = run.find_process(key);
+  const ProcessInfo* parent = process == nullptr ? nullptr : parent_of(run, *process);
+  return parent != nullptr && run.find_exit(parent->key) == nullptr && !is_worker(run, *process) &&
+         process->rank_of_several() == nullptr;
+}
+
 }  // namespace dlprobe

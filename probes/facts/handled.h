@@ -9,4 +9,7 @@ namespace dlprobe {
 /// something else.
 bool is_handled_child(const Run& run, const ProcessKey& key);
 
+/// Whether it may yet turn out to be one: its parent has not ended.
+bool may_be_handled_child(const Run& run, const ProcessKey& key);
+
 }  // namespace dlprobe

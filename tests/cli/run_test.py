@@ -63,6 +63,16 @@ if __name__ == "__main__":
     ours.send(0)
     worker.join()
 """
+# A child that crashes on purpose, while its parent goes on.
+CRASHES = """
+import os, signal, time
+child = os.fork()
+if child == 0:
+    time.sleep(1)  # in which it is seen
+    os.kill(os.getpid(), signal.SIGABRT)
+os.waitpid(child, 0)
+time.sleep(2)
+"""
 
 
 def run(*arguments, command, **options):
@@ -109,6 +119,10 @@ class Transparent(unittest.TestCase):
     def test_nothing_is_printed_where_nothing_is_wrong(self):
         done = run(command=["sh", "-c", "echo out; echo err >&2"])
         self.assertEqual((done.stdout, done.stderr), (b"out\n", b"err\n"))
+
+    def test_a_crash_that_the_program_handles_is_no_news(self):
+        done = run(command=python_program(CRASHES))
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
 
     def test_one_line_with_v(self):
         done = run("-v", command=["sh", "-c", "echo out"])

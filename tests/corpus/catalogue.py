@@ -551,6 +551,8 @@ def handled():
         yield Case(f"handled-{kind}", f"handled.py {kind}", silent=True, verdicts=("pass",), exit_codes=(0,), **common)
         yield Case(f"handled-{kind}-not", f"handled.py {kind} --passes-on", first=code, severity="error",
                    evidence={"exception": holds(exception)}, exit_codes=(1,), **common)
+    yield Case("handled-crash", "handled.py crash", quiet=True, verdicts=("pass",), exit_codes=(0,), **common)
+    yield Case("handled-crash-not", "handled.py crash --passes-on", first="DLP0509", severity="error", exit_codes=(1,), **common)
 
 
 FULL = (  # what starts too much -> whose limit, what the proof names

@@ -1,8 +1,10 @@
-"""Children of a program's own that fail: usage handled.py run|fork|start [--passes-on]. The program looks at their codes and
+"""Children of a program's own that fail: usage handled.py run|fork|start|crash [--passes-on]. The program looks at their codes and
 goes on; with --passes-on it fails of them."""
 import os
+import signal
 import subprocess
 import sys
+import time
 
 CHILD = "import multiprocessing as mp; mp.get_context('spawn').Process(target=lambda: 1).start()"
 
@@ -21,6 +23,18 @@ def fork():
     return code
 
 
+def crash():
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(1)  # in which it is seen
+        os.kill(os.getpid(), signal.SIGABRT)
+    status = os.waitpid(pid, 0)[1]
+    if "--passes-on" in sys.argv:
+        raise RuntimeError("a child has crashed")
+    time.sleep(2)  # in which a watcher may take it for more than it is
+    return status
+
+
 if __name__ == "__main__":
-    JOBS = {"run": lambda: run("1/0"), "start": lambda: run(CHILD), "fork": fork}
+    JOBS = {"run": lambda: run("1/0"), "start": lambda: run(CHILD), "fork": fork, "crash": crash}
     print("the child left with", JOBS[sys.argv[1]]())

@@ -566,6 +566,18 @@ TEST_F(ExitsTest, AbortIsACrashAndSomebodysSigsegvIsNot) {
   EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
 }
 
+TEST_F(ExitsTest, ACrashOfAChildThatItsParentMayHandleIsNoErrorYet) {
+  sent(1, 101, SIGABRT, -6, 101);
+  scene.exit_by_signal(101, 1.01, SIGABRT);
+  EXPECT_EQ(only().severity, Severity::kError) << "multiprocessing may have started it";
+  StartEvent started{.at = Scene::at(0), .kind = StartEventKind::kInterpreter};
+  started.process = key_of(kParent);
+  scene.run().start_events.push_back(started);
+  EXPECT_EQ(only().severity, Severity::kWarning);
+  scene.exit_with(kParent, 1.5, 128 + SIGABRT);
+  EXPECT_EQ(only().severity, Severity::kError);
+}
+
 TEST_F(ExitsTest, WorkerThatExitsByItself) {
   scene.exit_with(101, 1, 3);
   scene.exit_with(kParent, 2, 1);
