@@ -475,6 +475,7 @@ void add_raised(const ExitFacts& facts, std::vector<Finding>& findings) {
   });
   if (is_told) return;
   add_end_before(facts, *raised);
+  put_handler_first(facts, *raised);
   const auto errors = std::ranges::count(findings, Severity::kError, &Finding::severity);
   const bool is_open = errors == 1 && is_likely_exit(findings.front());
   if (is_open) raised->confidence = Confidence::kLikely;

@@ -78,6 +78,9 @@ bool is_of_parents_thread(const ProcessInfo& process, const SignalSent& sent);
 const SignalSent* caught_signal(const ExitFacts& facts, const Death& death);
 /// DLP0503: by that signal.
 ExitCause caught_cause(const ExitFacts& facts, const Death& death, const SignalSent& caught);
+/// Where the command left by its handler of a signal, that comes before the thread that it had
+/// lost: `raised`, which is then a warning.
+void put_handler_first(const ExitFacts& facts, Finding& raised);
 
 /// DLP0510: it called exit.
 ExitCause exit_cause(const ExitFacts& facts, const Death& death);

@@ -320,6 +320,19 @@ ExitCause caught_cause(const ExitFacts& facts, const Death& death, const SignalS
   return cause;
 }
 
+void put_handler_first(const ExitFacts& facts, Finding& raised) {
+  if (!facts.ending) return;
+  const StartEvent& last = *facts.ending->last;
+  const ProcessExit* end = end_of_command(*facts.run);
+  if (last.ended != Ended::kThread || end == nullptr || end->key != last.process) return;
+  const Death* death = death_of(facts, last.process);
+  const SignalSent* caught = death == nullptr ? nullptr : caught_signal(facts, *death);
+  if (caught == nullptr || caught->at < last.at) return;
+  raised.message = say("{} {}; before, {}", describe(*facts.run, last.process),
+                       caught_cause(facts, *death, *caught).clause, raised.message);
+  raised.severity = Severity::kWarning;
+}
+
 namespace {
 
 // How it ended, where it did not tell.

@@ -1434,6 +1434,17 @@ TEST_F(Raised, AThreadThatIsLostIsToldWhileTheProgramRuns) {
   EXPECT_TRUE(examine().findings.empty()) << "a hook of its own handles it";
 }
 
+TEST_F(Raised, AThreadIsNotWhyAProgramLeavesByItsHandlerOfASignal) {
+  failed(1, kParent, Ended::kThread, "feed");
+  scene.exit_with(kParent, 3, 7);
+  EXPECT_EQ(only().severity, Severity::kError);
+  sent(2.9, kParent, SIGTERM, 0, kParent);
+  const Finding finding = only();
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("sent SIGTERM by itself, caught it and exited"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("before, an uncaught exception ended a thread"));
+}
+
 TEST_F(Raised, AWorkerThatIsLostIsToldWhereItsProgramEndsWell) {
   failed(1, 101, Ended::kProcess, "load");
   scene.exit_with(kParent, 2, 0);
