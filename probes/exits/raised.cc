@@ -36,13 +36,15 @@ Message where(const StartEvent& event) {
 }
 
 // Launchers and collate functions print whole tables into an exception, CUDA a whole paragraph: as
-// many words of its first line as a headline has room for.
+// many words of its first line as a headline has room for, and the rest of a sentence.
 std::string first_line(std::string_view text) {
-  constexpr size_t kLongest = 160;
+  constexpr size_t kLong = 160;
+  constexpr size_t kLongest = 240;
   const std::string_view line = trim(text.substr(0, text.find('\n')));
-  const size_t end = line.size() > kLongest ? line.rfind(' ', kLongest) : std::string_view::npos;
-  if (end == std::string_view::npos) return std::string(line);
-  return std::string(line.substr(0, end)) + " ...";
+  if (line.size() <= kLong) return std::string(line);
+  size_t end = std::min(line.find(". ", kLong), line.size());
+  if (end > kLongest) end = std::min(line.rfind(' ', kLong), line.size());
+  return end == line.size() ? std::string(line) : std::string(line.substr(0, end)) + " ...";
 }
 
 // What it was raised from at first (`raise ... from`), as the witness tells it: "KeyError: 'x' at
@@ -150,24 +152,46 @@ Message script_of(const Run& run, const StartEvent& event) {
   return script == nullptr ? Message("train.py") : as_path(*script);
 }
 
+/// How to have it raised in the main thread of the trainer: a debugger stops nowhere else.
+struct Move {
+  Message words;
+  Message command;  ///< empty: it is raised there
+};
+
+// Empty: there is no way, or none is known. A rank needs its launcher.
+std::optional<Move> move_to_main_thread(const Run& run, const StartEvent& event) {
+  constexpr const char* kCall = "; to see it in a debugger, call the function in the main process";
+  const ProcessInfo* process = run.find_process(event.process);
+  const bool is_worker = process != nullptr && process->role == Role::kWorker;
+  const bool is_of_loader = is_worker && has_handlers_of_torch(*process);
+  if (event.ended == Ended::kWorker || is_of_loader) {
+    return Move{.words = "; with num_workers=0 a debugger stops there",
+                .command = "DataLoader(..., num_workers=0)"};
+  }
+  if (event.ended == Ended::kTask) {
+    return Move{
+        .words = kCall,
+        .command = event.called_at.empty()
+                       ? "list(map(function, arguments))  # instead of pool.map"
+                       : say("{}  # instead of the call of the pool", as_text(event.called_at))};
+  }
+  const bool is_rank = process != nullptr && process->rank_of_several() != nullptr;
+  if (event.ended != Ended::kProcess || is_rank) return std::nullopt;
+  if (!is_worker) return Move{};
+  return Move{.words = kCall,
+              .command = "target(*args)  # instead of Process(target=..., args=...)"};
+}
+
 Remedy what_to_do(const Run& run, const StartEvent& event) {
   if (auto reason = reason_of(event)) return std::move(reason->remedy);
   const auto cause = first_cause_of(event);
   const Message place = short_place(cause && cause->line > 0 ? *cause : event);
   const Message where = place.empty() ? "where it is raised" : "at " + place;
   Remedy remedy{.title = say("Fix it {}", where), .verify = "dlprobe run -- COMMAND"};
-  if (event.ended == Ended::kTask) {
-    // In a process of a pool no debugger stops.
-    const bool is_known = !event.called_at.empty();
-    remedy.title += "; to see it in a debugger, call the function in the main process";
-    remedy.commands.push_back(
-        is_known ? say("{}  # instead of the call of the pool", as_text(event.called_at))
-                 : Message("list(map(function, arguments))  # instead of pool.map"));
-  }
-  if (has_data_loader(run)) {
-    remedy.title += "; with num_workers=0 a debugger stops there";
-    remedy.commands.emplace_back("DataLoader(..., num_workers=0)");
-  }
+  const auto move = move_to_main_thread(run, event);
+  if (!move) return remedy;
+  remedy.title += move->words;
+  if (!move->command.plain().empty()) remedy.commands.push_back(move->command);
   remedy.commands.push_back(say("python -m pdb -c continue {}", script_of(run, event)));
   return remedy;
 }

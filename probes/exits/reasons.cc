@@ -4,6 +4,7 @@
 
 #include "lib/base/path_name.h"
 #include "lib/base/units.h"
+#include "lib/foreign/python_code.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
@@ -172,6 +173,21 @@ std::optional<Reason> gone_sender(const StartEvent& event) {
   return reason;
 }
 
+// By the thread that copies batches into pinned memory, and no method of the program's own.
+std::optional<Reason> not_pinned(const StartEvent& event) {
+  constexpr std::string_view kFile = "torch/utils/data/_utils/pin_memory.py:";
+  const bool is_it = event.ended == Ended::kThread && event.file.empty() &&
+                     path_in_library(event.raised_in).value_or("").starts_with(kFile);
+  if (!is_it) return std::nullopt;
+  Reason reason;
+  reason.remedy = {.title =
+                       "Return tensors of the CPU from the workers, for no others can be "
+                       "pinned, and copy them to the GPU in the loop; or do not pin them",
+                   .commands = {"DataLoader(..., pin_memory=False)"},
+                   .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
 }  // namespace
 
 std::optional<Reason> reason_of(const StartEvent& event) {
@@ -182,6 +198,7 @@ std::optional<Reason> reason_of(const StartEvent& event) {
   if (auto reason = no_descriptor(event)) return reason;
   if (auto reason = long_socket_name(event)) return reason;
   if (auto reason = size_of_file(event)) return reason;
+  if (auto reason = not_pinned(event)) return reason;
   return full_file_system(event);
 }
 

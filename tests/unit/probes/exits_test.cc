@@ -1084,20 +1084,6 @@ TEST_F(Raised, TheForkServerOfPython36EndsAllItsProcessesByCode1) {
   EXPECT_EQ(only().code, FindingCode::kWorkerExited) << "since 3.7 it is the process's own";
 }
 
-TEST_F(Raised, WhatIsAdvisedFollowsWhetherTheJobHasADataLoader) {
-  failed(1, 101, Ended::kTask, "sample");
-  failed(1.2, kParent, Ended::kProcess, "");
-  scene.exit_with(kParent, 1.3, 1);
-  const auto advises_loader = [&] {
-    return std::ranges::any_of(only().remedies.front().commands, [](const Message& line) {
-      return line.plain().contains("DataLoader");
-    });
-  };
-  EXPECT_FALSE(advises_loader());
-  tell(0.1, kParent, {.kind = StartEventKind::kLoaderMade});
-  EXPECT_TRUE(advises_loader());
-}
-
 TEST_F(Raised, ATaskIsToBeCalledInTheMainProcess) {
   failed(1, 101, Ended::kTask, "sample");
   failed(1.2, kParent, Ended::kProcess, "");
@@ -1793,6 +1779,51 @@ TEST_F(Raised, TheDebuggersScriptIsThatOfTheProcess) {
   scene.exit_with(kParent, 1.3, 1);
   EXPECT_EQ(only().remedies.front().commands.back().plain(),
             "python -m pdb -c continue /job/fit.py");
+}
+
+TEST_F(Raised, ADebuggerIsAdvisedWhereItStops) {
+  tell(0, kParent, {.kind = StartEventKind::kLoaderMade});
+  scene.exit_with(kParent, 3, 1);
+  const auto commands = [&](int32_t pid, Ended ended) {
+    std::erase_if(scene.run().start_events,
+                  [](const StartEvent& each) { return each.kind == StartEventKind::kFailed; });
+    failed(1, pid, ended, "load");
+    const Finding finding = only();
+    std::string all;
+    for (const Message& each : finding.remedies.front().commands)
+      all += each.plain() + "\n";
+    return all;
+  };
+  EXPECT_THAT(commands(102, Ended::kWorker), HasSubstr("num_workers=0"));
+  EXPECT_EQ(commands(kParent, Ended::kThread), "");
+  EXPECT_EQ(commands(kParent, Ended::kProcess), "python -m pdb -c continue train.py\n");
+  EXPECT_THAT(commands(102, Ended::kTask), HasSubstr("list(map("));
+  EXPECT_THAT(commands(102, Ended::kTask), Not(HasSubstr("DataLoader")));
+  for (ProcessInfo& process : scene.run().processes)
+    process.rank = {.rank = 1, .world_size = 2, .source = "RANK"};
+  EXPECT_EQ(commands(kParent, Ended::kProcess), "") << "it needs its launcher";
+}
+
+TEST_F(Raised, WhatCannotBePinnedIsReturnedOnTheCpu) {
+  failed(1, kParent, Ended::kThread, "");
+  scene.run().start_events.back().raised_in =
+      "/venv/lib/python3.12/site-packages/torch/utils/data/_utils/pin_memory.py:57 pin_memory";
+  scene.run().start_events.back().again = "";
+  scene.exit_with(kParent, 2, 1);
+  EXPECT_EQ(only().remedies.front().commands.front().plain(), "DataLoader(..., pin_memory=False)");
+}
+
+TEST_F(Raised, ALongMessageEndsWithASentence) {
+  failed(1, kParent, Ended::kProcess, "step");
+  scene.exit_with(kParent, 2, 1);
+  StartEvent& event = scene.run().start_events.back();
+  const std::string sentence = "There " + std::string(170, 'a') + " not used in producing loss";
+  event.message = sentence + ". You can enable more";
+  EXPECT_THAT(only().message.plain(), HasSubstr("not used in producing loss ... at"));
+  event.message = sentence;
+  EXPECT_THAT(only().message.plain(), HasSubstr("not used in producing loss at"));
+  event.message = "There are " + std::string(300, 'a') + " of them";
+  EXPECT_THAT(only().message.plain(), HasSubstr("There are ... at"));
 }
 
 TEST_F(Raised, MemoryThatALimitOfTheProcessRefused) {
