@@ -37,7 +37,8 @@ std::optional<Frame> frame_in(std::string_view line) {
 }
 
 // The frames of the thread that crashed, the innermost first; where that runs no Python, those of
-// the one that is told last, which was there first.
+// the one that is told last, which was there first. Nothing where some of them are left out ("...",
+// after 100), and it is one of those.
 struct Stack {
   std::vector<Frame> frames;
   bool is_of_another = false;
@@ -49,6 +50,7 @@ Stack stack_in(const std::vector<std::string_view>& lines) {
   for (const std::string_view line : lines) {
     const bool is_other = line.starts_with("Thread 0x");
     if (is_current && is_other && !stack.frames.empty()) break;
+    if (line == "..." && !is_current) return {};
     if (is_other) {
       stack = {.is_of_another = true};
       is_current = false;

@@ -178,13 +178,19 @@ std::vector<Message> open_in_worker(bool has_loader) {
 
 // Where its line is known: what the call there hands over, and what the native stack was.
 Remedy look_at_call(const Death& death, const StartEvent& crash) {
+  const std::vector<Message> debugger = {"gdb -ex run -ex bt --args python train.py"};
+  if (crash.type == "elsewhere") {
+    return {.title = "See in a debugger where the thread that crashed was: it runs no Python",
+            .commands = debugger,
+            .verify = "dlprobe run -- COMMAND"};
+  }
   const Message place = short_place(crash);
   const bool is_abort = death.signal == SIGABRT;
   return {.title = say("Look at the call at {}: {}. A debugger shows the frames of C", place,
                        is_abort ? "what it printed last says what was wrong with what it was given"
                                 : "that what it hands over is as large, and of the type, that the "
                                   "code expects, and still lives"),
-          .commands = {"gdb -ex run -ex bt --args python train.py"},
+          .commands = debugger,
           .verify = "dlprobe run -- COMMAND"};
 }
 

@@ -458,6 +458,7 @@ TEST_F(ExitsTest, AProcessThatCrashedTellsItsLine) {
   EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("pack.py:4"));
   scene.run().start_events.back().type = "elsewhere";
   EXPECT_THAT(only().message.plain(), HasSubstr("a thread without Python"));
+  EXPECT_THAT(only().remedies.front().title.plain(), Not(HasSubstr("pack.py")));
   scene.run().start_events.back().process = key_of(102);
   EXPECT_THAT(only().message.plain(), Not(HasSubstr("pack.py")));
 }

@@ -49,6 +49,20 @@ TEST(CrashText, AThreadThatRunsNoPythonCrashedElsewhere) {
   EXPECT_EQ(event->file, "/job/train.py");
 }
 
+TEST(CrashText, OfTooManyThreadsTheOneThatCrashedMayBeLeftOut) {
+  const std::string others =
+      "Thread 0x00007f1 (most recent call first):\n"
+      "  File \"/job/reader.py\", line 9 in wait\n\n...\n";
+  const auto left_out =
+      parse_crash(kWho + std::string("Fatal Python error: Segmentation fault\n\n") + others);
+  ASSERT_TRUE(left_out);
+  EXPECT_EQ(left_out->file, "");
+  EXPECT_EQ(left_out->type, "");
+  const auto shown = parse_crash(kWho + kAbort + "\n" + others);
+  ASSERT_TRUE(shown);
+  EXPECT_EQ(shown->file, "/job/pack.py");
+}
+
 TEST(CrashText, OfSeveralThreadsTheOneThatCrashed) {
   const auto event =
       parse_crash(kWho + std::string("Fatal Python error: Segmentation fault\n\n"
