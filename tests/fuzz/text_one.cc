@@ -22,6 +22,7 @@
 #include "lib/collect/gate/python_packages.h"
 #include "lib/model/loader_fault.h"
 #include "lib/os/kernel_events.h"
+#include "lib/subject/crash_text.h"
 #include "lib/subject/python_command.h"
 #include "lib/subject/told_lines.h"
 #include "reports/format.h"
@@ -69,6 +70,15 @@ void read_names(std::string_view text) {
   static_cast<void>(parse_size(text));
   static_cast<void>(parse_duration(text));
   static_cast<void>(parse_fault(text));
+}
+
+/// Of a process that crashed.
+void read_crash(std::string_view text) {
+  const auto crash = parse_crash(text);
+  if (!crash) return;
+  const std::string lines = crash->message + crash->file + crash->function + crash->raised_in;
+  require(!lines.contains('\n'), "what a crash names is of one line");
+  require(crash->file.empty() || crash->count > 0, "a line is that of a frame");
 }
 
 void read_function_name(std::string_view text) {
@@ -187,8 +197,9 @@ void read_report(std::string_view text) {
   static_cast<void>(read_again(redacted(merged)));
 }
 
-constexpr std::array<std::pair<std::string_view, void (*)(std::string_view)>, 11> kReaders = {{
+constexpr std::array<std::pair<std::string_view, void (*)(std::string_view)>, 12> kReaders = {{
     {"config", read_config},
+    {"crash", read_crash},
     {"function_name", read_function_name},
     {"host_list", read_host_list},
     {"names", read_names},
