@@ -58,6 +58,8 @@ class Finder:
         if start >= end or any(begin < end and start < stop for begin, stop in self.macros):
             return
         text = " ".join(self.text_of(cursor).split())
+        if text.startswith("!=") or text.endswith(tuple(COMPARISONS)):
+            return  # half of an operator that the compiler made of another one: of == or of <=>
         self.changes.setdefault((start, end), Change(kind, self.name, cursor.extent.start.line, text, start, end))
 
     def operator_of(self, cursor):
