@@ -110,8 +110,3 @@ class Browser:
 
     def pdf(self):
         return base64.b64decode(self.call("Page.printToPDF")["data"])
-
-    def screenshot(self, path):
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
-        with open(path, "wb") as file:
-            file.write(base64.b64decode(data))

@@ -15,8 +15,8 @@ if KIND == "tokenizers":  # its default switches them off in the copy, once the 
     os.environ["TOKENIZERS_PARALLELISM"] = "false" if HEALTHY else "true"
 if KIND == "grpc":
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "1" if HEALTHY else "0"
-if KIND.startswith("numba"):
-    os.environ["NUMBA_THREADING_LAYER"] = "omp" if KIND == "numba-openmp" and not HEALTHY else "workqueue"
+if KIND == "numba":
+    os.environ["NUMBA_THREADING_LAYER"] = "workqueue"
 
 from hang_common import Loader, claim, expect, parser, train
 
@@ -109,7 +109,7 @@ def use_numba():
 
 
 USES = {"opencv": use_opencv, "polars": use_polars, "pyarrow": use_pyarrow, "tokenizers": use_tokenizers,
-        "grpc": use_grpc, "numba": use_numba, "numba-openmp": use_numba}
+        "grpc": use_grpc, "numba": use_numba}
 # What a worker's thread does where it hangs; the trainer waits for it.
 HANGS = {"polars": "still", "tokenizers": "still", "grpc": "moves"}
 

@@ -11,12 +11,6 @@ import time
 from common import make_loader, parser, say
 
 
-def children_of(pid):
-    """Pids whose parent is `pid`."""
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [int(child) for child in file.read().split()]
-
-
 def comm_of(pid):
     with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
         return file.read().strip()

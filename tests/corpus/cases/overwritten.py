@@ -19,12 +19,12 @@ def as_is(thing):
 class Buffered(Dataset):
     """A sample is a batch."""
 
-    def __init__(self, kind, length=NUMBERS):
+    def __init__(self, kind):
         self.kind, self.count = kind, 0
-        self.buffer, self.array = torch.zeros(length), numpy.zeros(length, numpy.float32)
+        self.buffer = torch.zeros(NUMBERS)
         self.mask = torch.full((8,), 3.)
         self.table = torch.arange(float(BATCHES)).repeat_interleave(10).reshape(BATCHES, 10)
-        self.ring = [torch.zeros(length) for _ in range(4)]
+        self.ring = [torch.zeros(NUMBERS) for _ in range(4)]
         if kind in ("shared", "cache", "table", "clone-shared"):
             self.buffer.share_memory_()
             self.table.share_memory_()
@@ -51,13 +51,8 @@ class Buffered(Dataset):
             "cache": lambda: self.table[index].fill_(index),
             "ring": lambda: self.ring[self.count % 4].fill_(index),
             "array": lambda: numpy.full(9, float(index)),
-            "from-array": lambda: self.of_array(index),
         }
         return {"index": index, "mask": self.mask, "made": [made[self.kind]()]}
-
-    def of_array(self, index):
-        self.array[:] = index
-        return torch.from_numpy(self.array)
 
 
 class Single(Dataset):
@@ -88,8 +83,7 @@ def main():
     if options.kind == "collate":
         loader = DataLoader(Single(), 4, num_workers=options.workers, collate_fn=IntoBuffer(), multiprocessing_context=method)
     else:
-        length = 10_000_000 if options.kind == "from-array" else NUMBERS
-        loader = DataLoader(Buffered(options.kind, length), batch_size=None, num_workers=options.workers, collate_fn=as_is,
+        loader = DataLoader(Buffered(options.kind), batch_size=None, num_workers=options.workers, collate_fn=as_is,
                             multiprocessing_context=method)
     wrong = 0
     for batch in loader:
