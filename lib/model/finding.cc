@@ -2,9 +2,7 @@
 
 #include <strings.h>
 
-#include <algorithm>
 #include <array>
-#include <utility>
 
 namespace dlprobe {
 namespace {
@@ -18,18 +16,6 @@ constexpr std::array kFindings = {
 #undef DLP_FINDING
 };
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kFields = {{
-    {"DLP01", "Shared memory"},
-    {"DLP02", "Open files"},
-    {"DLP03", "Locks, waits and stopped processes"},
-    {"DLP04", "How workers are started"},
-    {"DLP05", "Memory and the end of processes"},
-    {"DLP06", "Libraries that keep threads"},
-    {"DLP07", "Ranks and nodes"},
-    {"DLP08", "Samples"},
-    {"", "Other causes"},
-}};
-
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
@@ -38,12 +24,6 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
 
 std::span<const FindingInfo> all_findings() {
   return kFindings;
-}
-
-std::string_view field_of(std::string_view code) {
-  return std::ranges::find_if(kFields,
-                              [&](const auto& each) { return code.starts_with(each.first); })
-      ->second;
 }
 
 const FindingInfo& info(FindingCode code) {

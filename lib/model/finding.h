@@ -48,8 +48,6 @@ struct FindingInfo {
 };
 
 std::span<const FindingInfo> all_findings();
-/// What the findings of that code's hundred are about: "Shared memory" of "DLP0101".
-std::string_view field_of(std::string_view code);
 const FindingInfo& info(FindingCode code);
 /// By code or by name, ignoring case ("DLP0101", "shm-too-small"); null if there is none.
 const FindingInfo* find_finding(std::string_view code_or_name);

@@ -203,12 +203,6 @@ const ShmUse* tightest_use(const Facts& facts, BootNs from, BootNs to) {
   return tightest;
 }
 
-const ShmUse* use_at(const Facts& facts, BootNs at) {
-  if (facts.use.empty()) return nullptr;
-  const auto after = std::ranges::upper_bound(facts.use, at, {}, &ShmUse::at);
-  return after == facts.use.begin() ? &facts.use.front() : &*std::prev(after);
-}
-
 const ShmLedger* ledger_at(const Facts& facts, BootNs at) {
   if (facts.ledgers.empty()) return nullptr;
   const ShmLedger* last = facts.ledgers.front();

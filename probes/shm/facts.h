@@ -65,9 +65,6 @@ uint64_t free_bytes(const ShmUse& use);
 /// The use with the fewest free bytes in [from, to]; null if there was no look at it then.
 const ShmUse* tightest_use(const Facts& facts, BootNs from, BootNs to);
 
-/// The last look at or before `at`, else the first one; null if there is none.
-const ShmUse* use_at(const Facts& facts, BootNs at);
-
 /// The last ledger at or before `at`, else the first one; null if there is none.
 const ShmLedger* ledger_at(const Facts& facts, BootNs at);
 
