@@ -87,7 +87,6 @@ struct ProcessInfo {
   Observed<Limit> file_size_limit = failure(ErrorCode::kInsufficient, "not read");
   Observed<Limit> stack_limit = failure(ErrorCode::kInsufficient, "not read");
   int32_t session = 0;
-  int32_t terminal = 0;
   Observed<std::string> cgroup = failure(ErrorCode::kInsufficient, "not read");
   std::optional<JobRank> rank;
 
@@ -125,7 +124,6 @@ constexpr void list_fields(auto&& field, Of<ProcessInfo> /*of*/) {
   field("fsize_limit", &ProcessInfo::file_size_limit, "RLIMIT_FSIZE, in bytes");
   field("stack_limit", &ProcessInfo::stack_limit, "RLIMIT_STACK, in bytes");
   field("session", &ProcessInfo::session, "pid of the session's leader; 0: not read");
-  field("tty", &ProcessInfo::terminal, "device of the controlling terminal (tty_nr); 0: none");
   field("cgroup", &ProcessInfo::cgroup, "its memory cgroup");
   field("rank", &ProcessInfo::rank,
         "of a distributed job; the children of a rank have its variables, too");

@@ -16,12 +16,10 @@ namespace dlprobe {
 /// Time in which tasks stood still for want of memory (PSI), cumulative: only differences mean
 /// anything.
 struct MemoryPressure {
-  uint64_t some_us = 0;
   uint64_t full_us = 0;
   bool operator==(const MemoryPressure&) const = default;
 };
 constexpr void list_fields(auto&& field, Of<MemoryPressure> /*of*/) {
-  field("some_us", &MemoryPressure::some_us, "at least one task", Unit::kMicroseconds);
   field("full_us", &MemoryPressure::full_us, "all tasks that had something to do",
         Unit::kMicroseconds);
 }

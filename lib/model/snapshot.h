@@ -276,7 +276,6 @@ struct ThreadSnapshot {
   uint64_t queued_ns = 0;
   uint64_t timeslices = 0;
   BootNs blocked_since = 0;
-  std::string wchan;
   ThreadWait wait;
   std::optional<FutexWait> futex;
   std::vector<StackFrame> stack;
@@ -302,8 +301,6 @@ constexpr void list_fields(auto&& field, Of<ThreadSnapshot> /*of*/) {
   field("since", &ThreadSnapshot::blocked_since,
         "It has not run since this moment, or an earlier one; 0: not known, or it runs",
         Unit::kMoment);
-  field("wchan", &ThreadSnapshot::wchan,
-        "the kernel's function that it waits in, where no more is known of it");
   field("wait", &ThreadSnapshot::wait, "where it is in the kernel");
   field("futex", &ThreadSnapshot::futex, "what it waits for in futex(2)");
   field("stack", &ThreadSnapshot::stack,

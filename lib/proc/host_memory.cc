@@ -56,7 +56,6 @@ Expected<SwapTraffic> parse_vmstat_swap_traffic(std::string_view text) {
 
 Expected<MemoryPressure> parse_memory_pressure(std::string_view text) {
   MemoryPressure pressure;
-  DLP_TRY(pressure.some_us, pressure_total(text, "some"));
   DLP_TRY(pressure.full_us, pressure_total(text, "full"));
   return pressure;
 }

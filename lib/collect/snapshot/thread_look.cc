@@ -54,7 +54,6 @@ std::optional<ThreadSnapshot> ThreadLook::look_at(int32_t tid, Unwinder& unwinde
     thread.blocked_since =
         image_.kept.last_run.of(process, task, stat->processor).value_or(thread.blocked_since);
   }
-  if (!call || stat->state == 'D') thread.wchan = read_wchan(task);
   mark_consistent(thread);
   return thread;
 }
@@ -62,11 +61,6 @@ std::optional<ThreadSnapshot> ThreadLook::look_at(int32_t tid, Unwinder& unwinde
 int32_t ThreadLook::read_own_tid(const std::string& task) const {
   const auto status = chain(image_.target.directory->read(task + "/status"), parse_pid_status);
   return status && !status->namespace_pids.empty() ? status->namespace_pids.back() : 0;
-}
-
-std::string ThreadLook::read_wchan(const std::string& task) const {
-  const auto text = image_.target.directory->read(task + "/wchan");
-  return text && *text != "0" ? *text : "";
 }
 
 bool ThreadLook::has_moved_on(const ThreadSnapshot& thread) const {

@@ -44,7 +44,6 @@ class ThreadLook {
  private:
   void walk(const SyscallFile& call, ThreadSnapshot& thread, Unwinder& unwinder);
   int32_t read_own_tid(const std::string& task) const;
-  std::string read_wchan(const std::string& task) const;
 
   ProcessImage& image_;
   SeenThreads& seen_;

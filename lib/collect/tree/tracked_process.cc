@@ -115,7 +115,6 @@ void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Erro
   info.file_size_limit = chain(limits, parse_file_size_limit);
   info.stack_limit = chain(limits, parse_stack_limit);
   info.session = process.last_stat.session;
-  info.terminal = process.last_stat.terminal;
   if (const auto command = reader.read(image, "cmdline", kPatienceOnce)) {
     facts.cmdline = split_command_line(*command);
     info.cmdline = mask_secrets(facts.cmdline);

@@ -755,8 +755,7 @@ Job swapping(double pages_per_second, double subject_swap, uint64_t faults_per_s
   job.host = [=](double t, HostMemory& memory) {
     memory.swapped_in_pages = 1000 + static_cast<uint64_t>(pages_per_second * t);
     memory.swapped_out_pages = 5000;
-    memory.pressure = MemoryPressure{.some_us = static_cast<uint64_t>(9e5 * t),
-                                     .full_us = static_cast<uint64_t>(5e5 * t)};
+    memory.pressure = MemoryPressure{.full_us = static_cast<uint64_t>(5e5 * t)};
   };
   return job;
 }
