@@ -104,40 +104,6 @@ void add_growth(Finding& finding, const Run& run, const StartEvent& refused, uin
        .verify = "dlprobe memory -- COMMAND"});
 }
 
-// A worker of what failed that had no memory left to tell of its own exception just before.
-const StartEvent* worker_without_memory(const Run& run, const StartEvent& failed) {
-  const auto is_it = [&](const StartEvent& event) {
-    const bool lacked_memory =
-        event.kind == StartEventKind::kHookFailed && event.type == "MemoryError";
-    if (!lacked_memory || event.at > failed.at || event.at + kJustBefore < failed.at) return false;
-    const ProcessInfo* worker = run.find_process(event.process);
-    const ProcessInfo* trainer =
-        worker != nullptr && worker->role == Role::kWorker ? trainer_of(run, *worker) : nullptr;
-    return trainer != nullptr && trainer->key == failed.process;
-  };
-  const auto found = std::ranges::find_if(run.start_events, is_it);
-  return found == run.start_events.end() ? nullptr : &*found;
-}
-
-Finding no_memory_of_worker(const Run& run, const StartEvent& failed, const StartEvent& worker) {
-  Finding finding = finding_of(run, failed, FindingCode::kMemoryLimitTooLow);
-  finding.confidence = Confidence::kLikely;
-  finding.processes = {worker.process, failed.process};
-  const uint64_t limit = failed.limit.value_or(0);
-  const bool is_data = failed.wanted.starts_with("data");
-  finding.message =
-      say("{} could not allocate memory, and {} failed with it{}: the limit of its {} is {} ({})",
-          describe(run, worker.process), describe(run, failed.process), place_of(failed),
-          is_data ? "data segment" : "address space", format_bytes(limit),
-          is_data ? "RLIMIT_DATA" : "RLIMIT_AS");
-  finding.prove(bytes_fact("memory_limit", limit, "/proc/PID/limits", failed.at));
-  finding.rule_out("out of memory (DLP0501, DLP0502)",
-                   "a refused allocation raises an exception; the OOM killer sends SIGKILL");
-  add_limit_remedy(finding, failed);
-  add_growth(finding, run, worker, limit);
-  return finding;
-}
-
 Finding no_own_memory(const Run& run, const StartEvent& event, uint64_t limit, uint64_t taken) {
   Finding finding = finding_of(run, event, FindingCode::kMemoryLimitTooLow);
   const bool is_near = taken >= limit / 2;
@@ -170,8 +136,6 @@ std::optional<Finding> refused_resource(const Run& run) {
     const bool has_limit = !event->wanted.empty() && event->limit && event->bytes;
     if (!is_space && has_limit && may_be_for_memory(*event, *event->limit, *event->bytes))
       return no_own_memory(run, *event, *event->limit, *event->bytes);
-    const StartEvent* worker = has_limit ? worker_without_memory(run, *event) : nullptr;
-    if (worker != nullptr) return no_memory_of_worker(run, *event, *worker);
   }
   return std::nullopt;
 }

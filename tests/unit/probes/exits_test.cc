@@ -1872,24 +1872,6 @@ TEST_F(Raised, MemoryThatGrewUntilItsLimitRefusedMore) {
   }
 }
 
-TEST_F(Raised, MemoryThatALimitRefusedAWorkerThatCouldNotTellOfIt) {
-  failed(1.2, kParent, Ended::kProcess, "main");
-  StartEvent& event = scene.run().start_events.front();
-  scene.exit_with(kParent, 1.3, 1);
-  event.wanted = "address space";
-  event.type = "RuntimeError";
-  event.limit = 100 * kMiB;
-  event.bytes = 60 * kMiB;
-  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "there was room";
-  tell(1.1, 101, {.kind = StartEventKind::kHookFailed, .type = "MemoryError"});
-  const Finding finding = only();
-  EXPECT_EQ(finding.code, FindingCode::kMemoryLimitTooLow);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 could not allocate memory"));
-  EXPECT_EQ(finding.processes.front(), key_of(101));
-  scene.run().start_events.back().type = "KeyError";
-  EXPECT_EQ(only().code, FindingCode::kUncaughtException);
-}
-
 /// A trainer with 6 GiB of its own that fails, while 15 of 24 GiB are free.
 class RefusedFork : public ExitsTest {
  protected:
