@@ -265,6 +265,22 @@ constexpr void list_fields(auto&& field, Of<SharedFileLook> /*of*/) {
   field("p", &SharedFileLook::processes, "in key order");
 }
 
+/// Tasks of an asyncio event loop that wait at the same lines.
+struct WaitingTasks {
+  std::vector<StackFrame> stack;
+  int32_t count = 1;
+  bool is_main = false;
+
+  bool operator==(const WaitingTasks&) const = default;
+};
+constexpr void list_fields(auto&& field, Of<WaitingTasks> /*of*/) {
+  field("stack", &WaitingTasks::stack,
+        "of a task's coroutine and those that it awaits, innermost first");
+  field("count", &WaitingTasks::count, "how many tasks");
+  field("main", &WaitingTasks::is_main,
+        "one of them is what the loop runs until it is done (asyncio.run)");
+}
+
 /// One thread at one moment.
 struct ThreadSnapshot {
   int32_t tid = 0;
@@ -280,6 +296,7 @@ struct ThreadSnapshot {
   std::optional<FutexWait> futex;
   std::vector<StackFrame> stack;
   std::string stack_note;
+  std::vector<WaitingTasks> tasks;
   bool stopped = false;
   bool consistent = true;
 
@@ -306,6 +323,8 @@ constexpr void list_fields(auto&& field, Of<ThreadSnapshot> /*of*/) {
   field("stack", &ThreadSnapshot::stack,
         "innermost first; Python and native merged where they match");
   field("note", &ThreadSnapshot::stack_note, "what is missing of the stack, and why");
+  field("tasks", &ThreadSnapshot::tasks,
+        "of the event loop that it waits in: the main task first, then where the most wait");
   field("stopped", &ThreadSnapshot::stopped,
         "it was stopped for this look (or will be in a moment), and woken by it");
   field("consistent", &ThreadSnapshot::consistent,

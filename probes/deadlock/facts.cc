@@ -540,9 +540,25 @@ bool is_of_user(const StackFrame& frame) {
   return frame.python && !is_of_a_library(frame.file);
 }
 
+namespace {
+
+const StackFrame* innermost_of_user(const std::vector<StackFrame>& stack) {
+  const auto found = std::ranges::find_if(stack, is_of_user);
+  return found == stack.end() ? nullptr : &*found;
+}
+
+Message place_of(const StackFrame* frame) {
+  if (frame == nullptr) return {};
+  return " (" + as_name(frame->function) + ", " + as_path(frame->file) + ":" + own(frame->line) +
+         ")";
+}
+
+}  // namespace
+
 const StackFrame* user_frame(const ThreadSnapshot& thread) {
-  const auto found = std::ranges::find_if(thread.stack, is_of_user);
-  return found == thread.stack.end() ? nullptr : &*found;
+  const StackFrame* in_task =
+      thread.tasks.empty() ? nullptr : innermost_of_user(thread.tasks.front().stack);
+  return in_task != nullptr ? in_task : innermost_of_user(thread.stack);
 }
 
 bool same_user_frames(const ThreadSnapshot& a, const ThreadSnapshot& b) {
@@ -550,12 +566,22 @@ bool same_user_frames(const ThreadSnapshot& a, const ThreadSnapshot& b) {
                             b.stack | std::views::filter(is_of_user));
 }
 
+Message words_of_more_tasks(const ThreadSnapshot& thread) {
+  constexpr size_t kMostPlaces = 2;
+  std::vector<Message> words;
+  for (const WaitingTasks& each : thread.tasks) {
+    const int32_t count = each.count - (&each == thread.tasks.data() ? 1 : 0);
+    if (count < 1 || words.size() == kMostPlaces) continue;
+    words.push_back(counted(static_cast<uint64_t>(count), "more task") +
+                    (count == 1 ? " waits" : " wait") + place_of(innermost_of_user(each.stack)));
+  }
+  return words.empty() ? "" : ", where " + joined(words);
+}
+
 Message place_of(const ThreadFacts& thread) {
   const StackFrame* frame = user_frame(*thread.thread);
-  if (frame == nullptr) frame = python_frame(*thread.thread);
-  if (frame == nullptr) return {};
-  return " (" + as_name(frame->function) + ", " + as_path(frame->file) + ":" + own(frame->line) +
-         ")";
+  return place_of(frame == nullptr ? python_frame(*thread.thread) : frame) +
+         words_of_more_tasks(*thread.thread);
 }
 
 }  // namespace dlprobe::probes::deadlock

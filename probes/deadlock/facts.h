@@ -260,12 +260,15 @@ bool polls_by_sleep(const ThreadFacts& thread);
 bool a_trainer_goes_on(const Facts& facts);
 /// A Python frame that is not of the standard library or an installed package.
 bool is_of_user(const StackFrame& frame);
-/// The innermost such frame.
+/// The innermost such frame; of one that waits in an event loop, of the task that is its main one.
 const StackFrame* user_frame(const ThreadSnapshot& thread);
 /// Whether the user's frames are the same, from the innermost to the outermost.
 bool same_user_frames(const ThreadSnapshot& a, const ThreadSnapshot& b);
 /// " (main, train.py:41)": where it is, in the user's code if it is in any; empty without Python.
 Message place_of(const ThreadFacts& thread);
+/// Of one that waits in an event loop: ", where 4 more tasks wait (consume, train.py:9)", beside
+/// the one whose place that is; may be empty.
+Message words_of_more_tasks(const ThreadSnapshot& thread);
 
 /// From then on a wait that nobody expects is worth a warning.
 inline constexpr BootNs kWorthAWarning = 10 * kSecond;

@@ -253,7 +253,25 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
   return RootCause{std::move(finding), waiters.front()};
 }
 
-void add_remedy_for_tasks(Finding& finding) {
+// asyncio.Queue.join(), in a task of its event loop.
+bool joins_queue(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.tasks, [](const WaitingTasks& each) {
+    return std::ranges::any_of(each.stack, [](const StackFrame& frame) {
+      return is_of_standard_library(frame.file, "asyncio/queues.py") &&
+             frame.function.ends_with("join");
+    });
+  });
+}
+
+void add_remedy_for_tasks(Finding& finding, const ThreadFacts& waiter) {
+  if (joins_queue(*waiter.thread)) {
+    finding.remedies.push_back(
+        {.title = "Let who takes an item say that it is done, also before continue and after an "
+                  "error: queue.join() waits for each",
+         .commands = {"try: ... finally: queue.task_done()"},
+         .verify = "dlprobe deadlock --pid PID"});
+    return;
+  }
   finding.remedies.push_back(
       {.title = "Find out who should wake it: a task must not wait for a task queued behind it "
                 "in the same executor, nor an event loop for an event that nothing sets",
@@ -294,11 +312,12 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
                             return runs_python(each) && !feeds_queue(each);
                           }) <= 1;
     finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
+                      words_of_more_tasks(*waiter.thread) +
                       (is_alone ? ", and no thread is left in its process that could wake it"
                                 : ", and every thread of its process that could wake it is "
                                   "waiting too");
     finding.message += words_of_way(facts, way_within(facts, index));
-    add_remedy_for_tasks(finding);
+    add_remedy_for_tasks(finding, waiter);
     return RootCause{std::move(finding), index};
   }
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
@@ -362,7 +381,7 @@ std::optional<RootCause> task_behind_task(const Facts& facts, size_t index,
   Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, waiter);
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
                     words_of_way(facts, way) + "; no thread is left to do that task";
-  add_remedy_for_tasks(finding);
+  add_remedy_for_tasks(finding, waiter);
   return RootCause{std::move(finding), index};
 }
 

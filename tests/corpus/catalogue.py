@@ -314,7 +314,7 @@ def hangs_of_torch():
     yield from slow("torch-consumer-at-a-socket", "hang_torch.py consumer-at-a-socket", "DLP0314",
                     **not_an_error)
     long_look = {"dlprobe_options": ["--for", "18s"]}
-    yield from slow("torch-coroutines", "hang_torch.py coroutines", "DLP0303")
+    yield from slow("torch-coroutines", "hang_torch.py coroutines", "DLP0303", evidence={"your_code": holds("ask_for_all")})
     yield hangs("torch-sampler-without-end", "hang_torch.py sampler-without-end", "DLP0315", severity="warning",
                 verdicts=("warn",), **long_look)
     yield runs("torch-sampler-without-end", "hang_torch.py sampler-without-end --healthy")

@@ -31,6 +31,7 @@
 #include "lib/stacks/python/frames.h"
 #include "lib/stacks/python/line_table.h"
 #include "lib/stacks/python/runtime.h"
+#include "lib/stacks/python/tasks.h"
 #include "tests/support/fake_files.h"
 
 namespace dlprobe {
@@ -191,7 +192,10 @@ size_t read_python(Bytes bytes) {
   const auto stacks = read_python_stacks(memory, **runtime, cache);
   if (!stacks) return 0;
   [[maybe_unused]] const auto again = read_python_stacks(memory, **runtime, cache, stacks->threads);
-  return stacks->threads.empty() ? 0 : stacks->threads.front().frames.size();
+  if (stacks->threads.empty()) return 0;
+  const PythonThread& thread = stacks->threads.front();
+  [[maybe_unused]] const auto task = read_waiting_task(memory, **runtime, cache, thread.main_task);
+  return thread.frames.size();
 }
 
 /// process_vm_readv of a made-up memory.

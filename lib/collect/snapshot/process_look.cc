@@ -174,9 +174,11 @@ void ProcessLook::want_names(ProcessSnapshot& snapshot, FunctionNames& names) co
 }
 
 void ProcessLook::refine(ProcessSnapshot& snapshot) const {
+  const PointerScan scan(*image_.machine.processes, image_.main_thread, image_.space);
   for (ThreadSnapshot& thread : snapshot.threads) {
     if (thread.futex) refine_by_stack(*thread.futex, thread.stack, image_.memory);
     image_.python.merge(thread);
+    image_.python.find_tasks(thread, scan);
   }
 }
 

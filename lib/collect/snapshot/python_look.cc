@@ -1,11 +1,16 @@
 #include "lib/collect/snapshot/python_look.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <tuple>
 #include <utility>
 
+#include "lib/base/units.h"
 #include "lib/collect/snapshot/thread_matcher.h"
+#include "lib/foreign/python_code.h"
 #include "lib/stacks/python/merge_stacks.h"
+#include "lib/stacks/python/tasks.h"
 
 namespace dlprobe {
 namespace {
@@ -19,6 +24,27 @@ void mark_waits_for_gil(const PythonStacks& stacks, ProcessSnapshot& snapshot) {
       if (gil.cond.contains(futex.address)) futex.kind = LockKind::kGil;
     }
   }
+}
+
+// A trainer's memory may hold gigabytes of tensors; Python's own arenas are small mappings.
+constexpr uint64_t kMostBytes = 256 * kMiB;
+constexpr size_t kMostTasks = 10'000;
+constexpr size_t kMostPlaces = 32;
+
+/// Between two callbacks, until there is something to do.
+bool waits_in_loop(const PythonThread& thread) {
+  return thread.event_loop != 0 && !thread.frames.empty() &&
+         is_of_standard_library(thread.frames.front().file, "selectors.py");
+}
+
+void add_task(std::vector<StackFrame> stack, bool is_main, std::vector<WaitingTasks>& tasks) {
+  const auto same = std::ranges::find(tasks, stack, &WaitingTasks::stack);
+  if (same == tasks.end()) {
+    tasks.push_back({.stack = std::move(stack), .count = 1, .is_main = is_main});
+    return;
+  }
+  ++same->count;
+  same->is_main = same->is_main || is_main;
 }
 
 bool same_frames(const PythonStacks& a, const PythonStacks& b) {
@@ -122,6 +148,31 @@ void PythonLook::merge(ThreadSnapshot& thread) const {
   if (!thread.consistent && !steady_) {
     add_note("it ran while its Python frames were read: they may be inconsistent");
   }
+}
+
+void PythonLook::find_tasks(ThreadSnapshot& thread, const PointerScan& scan) const {
+  const auto found = by_tid_.find(thread.tid);
+  if (!runtime_ || found == by_tid_.end() || !waits_in_loop(found->second)) return;
+  const PythonThread& python = found->second;
+  size_t tasks_left = kMostTasks;
+  const auto add = [&](uint64_t task) {
+    const auto frames = read_waiting_task(*memory_, *runtime_, *codes_, task);
+    if (!frames || frames->empty()) return true;
+    add_task(to_stack(*frames), task == python.main_task, thread.tasks);
+    return --tasks_left > 0;
+  };
+  // This one is found in a large memory, too.
+  if (python.main_task != 0) add(python.main_task);
+  // Behind the head of an asyncio.Future or Task, the first field is its loop.
+  const uint32_t head = runtime_->layout.object.head_bytes;
+  scan.run(std::array{python.event_loop}, kMostBytes, [&](uint64_t address, uint64_t) {
+    const uint64_t task = address - head;
+    return task == python.main_task || add(task);
+  });
+  std::ranges::stable_sort(thread.tasks, std::ranges::greater{}, [](const WaitingTasks& each) {
+    return std::tuple(each.is_main, each.count);
+  });
+  if (thread.tasks.size() > kMostPlaces) thread.tasks.resize(kMostPlaces);
 }
 
 }  // namespace dlprobe

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/model/snapshot.h"
+#include "lib/stacks/locks/pointer_scan.h"
 #include "lib/stacks/native/address_space.h"
 #include "lib/stacks/native/memory.h"
 #include "lib/stacks/native/symbol_source.h"
@@ -58,6 +59,9 @@ class PythonLook {
 
   /// Puts the Python frames of the thread into its stack. After its native frames have names.
   void merge(ThreadSnapshot& thread) const;
+
+  /// After assign(): of a thread that waits in an event loop of asyncio, where its tasks wait.
+  void find_tasks(ThreadSnapshot& thread, const PointerScan& scan) const;
 
  private:
   void read_unless(std::span<const PythonThread> known);

@@ -144,6 +144,8 @@ Expected<PythonLayout> layout_of(const Offsets& table) {
       .object = object_layout(table, in),
       .unicode = unicode_layout(table, in),
   };
+  constexpr uint32_t kBeforeFrame = 7 * kWord;  // gi_weakreflist to gi_frame_state, from 3.12 on
+  layout.coroutine.frame = layout.object.head_bytes + kBeforeFrame;
   if constexpr (std::is_same_v<Offsets, DebugOffsets313>) {
     layout.frame.stack_top = layout.frame.locals - kWord;
   } else {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/foreign/python_code.h"
 #include "lib/stacks/python/frame_reader.h"
 #include "lib/stacks/python/objects.h"
 
@@ -106,6 +107,8 @@ class StackReader {
     if (known != known_.end() && known->pthread_id == thread.pthread_id) {
       thread.frames = known->frames;
       thread.value_stacks = known->value_stacks;
+      thread.event_loop = known->event_loop;
+      thread.main_task = known->main_task;
       thread.cut_off = known->cut_off;
       return thread;
     }
@@ -130,9 +133,27 @@ class StackReader {
         if (!thread.frames.empty()) thread.frames.back().is_entry = true;
       } else {
         DLP_CHECK(frames_.add(raw, thread));
+        DLP_CHECK(find_event_loop(raw, thread));
       }
       address = raw.previous;
     }
+    return {};
+  }
+
+  /// Takes the loop, and what it runs until it is done, from the locals of the methods of
+  /// asyncio.BaseEventLoop that run it.
+  Status find_event_loop(const RawPythonFrame& raw, PythonThread& thread) const {
+    if (thread.frames.empty()) return {};
+    const PythonFrame& frame = thread.frames.back();
+    const bool is_loop = frame.function.ends_with("run_forever") && thread.event_loop == 0;
+    const bool has_task = frame.function.ends_with("run_until_complete") && thread.main_task == 0;
+    if (!is_loop && !has_task) return {};
+    if (!is_of_standard_library(frame.file, "asyncio/base_events.py")) return {};
+    const auto local = [&](uint64_t index) {  // self, future
+      return pointer(raw.address + layout_.frame.locals + index * sizeof(uint64_t));
+    };
+    DLP_TRY(const uint64_t object, local(is_loop ? 0 : 1));
+    (is_loop ? thread.event_loop : thread.main_task) = object & ~kPythonTagBits;
     return {};
   }
 

@@ -35,6 +35,8 @@ struct PythonThread {
   bool holds_gil = false;
   std::vector<PythonFrame> frames;         ///< the innermost first
   std::vector<AddressRange> value_stacks;  ///< where those of the frames lie, in the same order
+  uint64_t event_loop = 0;                 ///< of asyncio, the innermost that it runs; 0: none
+  uint64_t main_task = 0;                  ///< what that loop runs until it is done; 0: none
   std::optional<Error> cut_off;            ///< why the frames after the last are missing
 };
 

@@ -16,8 +16,9 @@ constexpr PythonLayout kPython38{
     .runtime = {.interpreters_head = 32, .gil = 1152, .gc_collecting = 544},
     .interpreter = {.next = 0, .threads_head = 8, .modules = 56},
     .thread = {.frame = 24, .thread_id = 176},
-    .frame = {.previous = 24, .code = 32, .position = 104, .value_stack = 64},
+    .frame = {.previous = 24, .code = 32, .position = 104, .value_stack = 64, .locals = 360},
     .code = {.first_line = 40, .file = 104, .name = 112, .line_table = 120, .stack_size = 32},
+    .coroutine = {.frame = 16},
     .unicode = {.ascii_size = 48, .compact_size = 72},
 };
 
@@ -33,6 +34,7 @@ constexpr PythonLayout python310() {
   layout.position = PythonPosition::kInstruction;
   layout.line_table = PythonLineTable::kRanges;
   layout.frame.position = 96;
+  layout.frame.locals = 352;
   return layout;
 }
 
@@ -47,6 +49,7 @@ constexpr PythonLayout kPython311{
              .stack_size = 68,
              .locals_count = 76,
              .instructions = 184},
+    .coroutine = {.frame = 80},
     .unicode = {.ascii_size = 48, .compact_size = 72},
 };
 

@@ -86,7 +86,7 @@ struct PythonLayout {
     uint32_t code = 0;
     uint32_t position = 0;
     std::optional<uint32_t> value_stack;  ///< up to 3.10: a pointer to it
-    uint32_t locals = 72;                 ///< 3.11 on: they lie here, the value stack behind them
+    uint32_t locals = 72;    ///< they lie here, from 3.11 on the value stack behind them
     uint32_t stack_top = 0;  ///< 3.11 to 3.13 (else 0): int, words from the locals on; negative
                              ///< while the frame runs, or is in a native function
     std::optional<uint32_t> is_entry;  ///< 3.11
@@ -106,6 +106,11 @@ struct PythonLayout {
     std::optional<uint32_t> instructions;  ///< 3.11 on: they begin here
     std::optional<uint32_t> tlbc;          ///< 3.14 on, free-threaded: the threads' copies of them
     bool operator==(const Code&) const = default;
+  };
+  /// Of a coroutine, a generator, an asynchronous generator (Include/cpython/genobject.h).
+  struct Coroutine {
+    uint32_t frame = 72;  ///< up to 3.10: a pointer to it
+    bool operator==(const Coroutine&) const = default;
   };
   struct Object {
     uint32_t head_bytes = 16;  ///< PyObject; the object's own fields follow
@@ -133,6 +138,7 @@ struct PythonLayout {
   Thread thread;
   Frame frame;
   Code code;
+  Coroutine coroutine;
   Object object;
   Unicode unicode;
 

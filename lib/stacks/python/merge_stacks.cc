@@ -1,6 +1,7 @@
 #include "lib/stacks/python/merge_stacks.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace dlprobe {
 namespace {
@@ -24,6 +25,12 @@ StackFrame to_frame(const PythonFrame& frame) {
 }
 
 }  // namespace
+
+std::vector<StackFrame> to_stack(std::span<const PythonFrame> python) {
+  std::vector<StackFrame> stack;
+  std::ranges::transform(python, std::back_inserter(stack), to_frame);
+  return stack;
+}
 
 MergedStack merge_stacks(std::span<const StackFrame> native, std::span<const PythonFrame> python) {
   MergedStack merged;

@@ -21,4 +21,7 @@ struct MergedStack {
 };
 MergedStack merge_stacks(std::span<const StackFrame> native, std::span<const PythonFrame> python);
 
+/// Python frames alone.
+std::vector<StackFrame> to_stack(std::span<const PythonFrame> python);
+
 }  // namespace dlprobe

@@ -19,6 +19,7 @@
 #include "lib/stacks/native/module_cache.h"
 #include "lib/stacks/native/module_symbols.h"
 #include "lib/stacks/python/frames.h"
+#include "lib/stacks/python/tasks.h"
 #include "tests/support/scoped_child.h"
 #include "tests/support/temporary_folder.h"
 
@@ -314,6 +315,30 @@ TEST_P(Pythons, AHangWhileTheInterpreterEndsIsRead) {
   ASSERT_EQ(stacks->threads.size(), 1U);
   ASSERT_EQ(stacks->threads[0].frames.size(), 1U);
   EXPECT_THAT(stacks->threads[0].frames[0].function, testing::EndsWith("__del__"));
+}
+
+TEST_P(Pythons, ATaskThatWaitsIsRead) {
+  const auto target = start("task");
+  ASSERT_THAT(read_report(*target), IsEmpty());
+  Process process(target->pid());
+  const auto runtime = process.find();
+  ASSERT_TRUE(runtime && *runtime);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  std::vector<std::string> functions;
+  while (functions.empty() && std::chrono::steady_clock::now() < deadline) {
+    process.memory.forget();
+    PythonCodeCache cache;
+    const auto stacks = read_python_stacks(process.memory, **runtime, cache);
+    ASSERT_TRUE(stacks);
+    ASSERT_EQ(stacks->threads.size(), 1U);
+    EXPECT_NE(stacks->threads[0].event_loop, 0U);
+    const uint64_t task = stacks->threads[0].main_task;
+    const auto frames = read_waiting_task(process.memory, **runtime, cache, task);
+    ASSERT_TRUE(frames) << to_string(frames.error());
+    for (const PythonFrame& frame : *frames)
+      functions.push_back(frame.function);
+  }
+  EXPECT_THAT(functions, ElementsAre(testing::EndsWith("wait"), "never", "items", "task"));
 }
 
 TEST(NoPython, IsFoundInAProgramWithoutIt) {

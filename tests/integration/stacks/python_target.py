@@ -1,11 +1,11 @@
 """Stands still with many kinds of Python frames, and says itself which.
 
-usage: python_target.py threads|gil|gc|subinterpreter|fork|exit
+usage: python_target.py threads|gil|gc|subinterpreter|fork|exit|task
 
 Every thread blocks on a line that first tells that it is there; then, for each thread, a line
 "thread IDENT NATIVE_ID", its frames "frame LINE FILE FUNCTION", the innermost first, and at last
 "end" are written. Fields are separated by tabs. With fork the child does so, after "pid N"; with
-exit there is "end" only. A line on the standard input ends it.
+exit or task there is "end" only. A line on the standard input ends it.
 """
 
 import asyncio
@@ -259,6 +259,20 @@ class Last:
         self.write(1, b"end\n"), self.read(0, 1)
 
 
+async def never():
+    await asyncio.Event().wait()
+
+
+async def items():
+    yield await never()
+
+
+async def task():
+    os.write(1, b"end\n")
+    async for _ in items():
+        pass
+
+
 def main():
     mode = sys.argv[1]
     if mode == "threads":
@@ -277,6 +291,8 @@ def main():
         fork()
     elif mode == "exit":
         sys.modules["last"] = Last()
+    elif mode == "task":
+        asyncio.run(task())
 
 
 main()

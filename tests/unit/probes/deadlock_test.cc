@@ -1056,6 +1056,23 @@ TEST(Deadlock, AnEventLoopOfAWorkerThatNothingCanWake) {
   EXPECT_FALSE(has_error(child.examine())) << "a child";
 }
 
+TEST(Deadlock, AnEventLoopIsWhereItsTasksWait) {
+  HangScene scene = worker_in_event_loop(0xFFFFFFFF);
+  const StackFrame get = python("Queue.get", "/usr/lib/python3.11/asyncio/queues.py", 158);
+  const StackFrame join = python("Queue.join", "/usr/lib/python3.11/asyncio/queues.py", 215);
+  scene.main(kWorker).tasks = {
+      {.stack = {join, python("fetch_all", "/srv/data.py", 28)}, .count = 1, .is_main = true},
+      {.stack = {get, python("consume", "/srv/data.py", 17)}, .count = 4}};
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(
+      finding->message.plain(),
+      testing::HasSubstr("where 4 more tasks wait (consume, /srv/data.py:17), and no thread"));
+  EXPECT_EQ(text(*finding, "your_code"), "fetch_all (/srv/data.py:28)");
+  EXPECT_THAT(finding->remedies.front().commands,
+              testing::ElementsAre("try: ... finally: queue.task_done()"));
+}
+
 TEST(Deadlock, ATrainersEventLoopWithATimerSleeps) {
   for (const uint64_t timeout : {uint64_t{5'000}, uint64_t{0xFFFFFFFF}}) {
     HangScene scene(0);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lib/stacks/python/frames.h"
+#include "lib/stacks/python/tasks.h"
 #include "tests/unit/stacks/python_image.h"
 
 namespace dlprobe {
@@ -330,6 +331,35 @@ TEST(PythonFrames, HaveTheirValuesBehindTheirLocals) {
   EXPECT_EQ(values[0].end, inner + kLocals + 40);
   EXPECT_EQ(values[1].begin, outer + kLocals + 16);
   EXPECT_EQ(values[1].end, outer + kLocals + 24);
+}
+
+TEST(PythonTasks, WaitWhereTheInnermostCoroutineDoes) {
+  for (const auto& kind : {kPython313, kPython314, kPython314FreeThreaded}) {
+    PythonImage image(kind);
+    const uint64_t future = image.object_of_type("_asyncio.FutureIter");
+    const uint64_t get = image.coroutine(image.code("a.py", "get", 20), 2, future | 1);
+    const uint64_t main = image.coroutine(image.code("a.py", "main", 10), 0, get | 1);
+    const uint64_t task = image.task(main);
+    const uint64_t loop = image.object_of_type("_UnixSelectorEventLoop");
+    const std::string file = "/usr/lib/python3.13/asyncio/base_events.py";
+    const uint64_t until =
+        image.frame(image.code(file, "BaseEventLoop.run_until_complete", 9), 0, kNone);
+    image.set_locals(until, loop, task | 1);
+    const uint64_t forever =
+        image.frame(image.code(file, "BaseEventLoop.run_forever", 9), 0, until);
+    image.set_locals(forever, loop | 1, kNone);
+    image.set_innermost_frame(forever);
+    const PythonStacks stacks = read(image);
+    ASSERT_THAT(stacks.threads, SizeIs(1));
+    EXPECT_EQ(stacks.threads[0].event_loop, loop);
+    EXPECT_EQ(stacks.threads[0].main_task, task);
+    PythonCodeCache cache;
+    const auto runtime = find(image);
+    const auto frames = read_waiting_task(image.memory(), **runtime, cache, task);
+    ASSERT_TRUE(frames) << to_string(frames.error());
+    EXPECT_THAT(*frames, ElementsAre(frame(21, "get"), frame(10, "main")));
+    EXPECT_THAT(read_waiting_task(image.memory(), **runtime, cache, future).value(), IsEmpty());
+  }
 }
 
 TEST(PythonLayout, IsKnownFrom38To314) {

@@ -7,6 +7,7 @@ constexpr uint64_t kPyVersion = 0x18000;
 constexpr uint64_t kStructureBytes = 0x4000;  // more than any field needs
 constexpr uint64_t kObjectBytes = 0x200;
 constexpr uint64_t kInstructionBytes = 2;
+constexpr uint64_t kLocals = 80;
 
 }  // namespace
 
@@ -108,7 +109,7 @@ std::vector<uint64_t> PythonImage::debug_offsets() const {
   add({at_.thread_id, at_.native_thread_id, 200, 40});
   if (is_315()) add({44, 48, 120, 128, 8});  // holds_gil ... exc_state, err_stackitem
   if (is_later()) add({64, 0, 8, 16});       // a group that is new
-  add({88, at_.frame_previous, at_.frame_code, at_.frame_position, 80, at_.frame_owner});
+  add({88, at_.frame_previous, at_.frame_code, at_.frame_position, kLocals, at_.frame_owner});
   if (is_314()) add({64, at_.frame_tlbc_index});
   if (!kind_.without_code) {
     add({240, at_.code_file, at_.code_name, at_.code_qualified_name, at_.code_lines,
@@ -215,10 +216,9 @@ uint64_t PythonImage::instructions(uint64_t code) const {
 
 uint64_t PythonImage::frame_at(uint64_t instruction, uint64_t code, uint64_t previous,
                                uint8_t owner) {
-  const uint64_t address = allocate(88);
-  memory_.set(address + at_.frame_code, code);
+  const uint64_t address = allocate(kLocals + 16);
+  fill_frame(address, instruction, code);
   memory_.set(address + at_.frame_previous, previous);
-  memory_.set(address + at_.frame_position, instruction);
   memory_.set(address + at_.frame_owner, owner);
   return address;
 }
@@ -226,6 +226,38 @@ uint64_t PythonImage::frame_at(uint64_t instruction, uint64_t code, uint64_t pre
 uint64_t PythonImage::frame(uint64_t code, uint64_t index, uint64_t previous, uint8_t owner) {
   return frame_at(instructions(code & ~uint64_t{3}) + index * kInstructionBytes, code, previous,
                   owner);
+}
+
+void PythonImage::fill_frame(uint64_t address, uint64_t instruction, uint64_t code) {
+  memory_.set(address + at_.frame_code, code);
+  memory_.set(address + at_.frame_position, instruction);
+}
+
+uint64_t PythonImage::coroutine(uint64_t code, uint64_t index, uint64_t awaited) {
+  const uint64_t address = object_of_type("coroutine");
+  const uint64_t frame = address + head_bytes() + 56;
+  memory_.set(frame - 5, int8_t{-1});
+  fill_frame(frame, instructions(code) + index * kInstructionBytes, code);
+  memory_.set(frame + kLocals, awaited);
+  if (is_314()) {
+    memory_.set(frame + at_.frame_position + 8, frame + kLocals + 8);  // stackpointer
+  } else {
+    memory_.set(frame + kLocals - 8, int32_t{1});  // stacktop
+  }
+  return address;
+}
+
+uint64_t PythonImage::task(uint64_t coroutine) {
+  constexpr uint64_t kWaiter = 120;  // task_fut_waiter
+  const uint64_t address = object_of_type("_asyncio.Task");
+  memory_.set(address + head_bytes() + kWaiter, object_of_type("_asyncio.Future"));
+  memory_.set(address + head_bytes() + kWaiter + 8, coroutine);
+  return address;
+}
+
+void PythonImage::set_locals(uint64_t frame, uint64_t first, uint64_t second) {
+  memory_.set(frame + kLocals, first);
+  memory_.set(frame + kLocals + 8, second);
 }
 
 void PythonImage::run_copy(uint64_t frame, uint64_t code, uint64_t copy) {

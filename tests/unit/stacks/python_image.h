@@ -51,6 +51,13 @@ class PythonImage final : public SymbolSource {
   uint64_t frame(uint64_t code, uint64_t index, uint64_t previous, uint8_t owner = 0);
   uint64_t frame_at(uint64_t instruction, uint64_t code, uint64_t previous, uint8_t owner = 0);
 
+  /// A coroutine that waits at instruction `index` of `code` for that object, and a task that runs
+  /// it and waits.
+  uint64_t coroutine(uint64_t code, uint64_t index, uint64_t awaited);
+  uint64_t task(uint64_t coroutine);
+  /// Gives a frame its first two locals.
+  void set_locals(uint64_t frame, uint64_t first, uint64_t second);
+
   /// Where the bytecode of a code object begins.
   uint64_t instructions(uint64_t code) const;
   /// Gives the code another copy of its bytecode and lets the frame run it.
@@ -87,6 +94,8 @@ class PythonImage final : public SymbolSource {
   std::vector<uint64_t> debug_offsets() const;
   void add_objects(std::vector<uint64_t>& words) const;
   uint64_t allocate(uint64_t count);
+  void fill_frame(uint64_t address, uint64_t instruction, uint64_t code);
+  uint64_t head_bytes() const { return at_.object_type + 8; }
   void make_thread(uint64_t address);
 
   Kind kind_;
