@@ -372,8 +372,8 @@ RootCause lost_work(const Facts& facts, size_t trainer, const std::set<size_t>& 
 std::optional<RootCause> task_behind_task(const Facts& facts, size_t index,
                                           const std::vector<bool>& explained) {
   const ThreadFacts& waiter = facts.threads[index];
-  const bool is_it = waiter.is_main() && waiter.role() == Role::kTrainer && waiter.doomed &&
-                     !explained[index] && waits_for_future(*waiter.thread);
+  const bool is_it = waiter.role() == Role::kTrainer && waiter.doomed && !explained[index] &&
+                     waits_for_future(*waiter.thread);
   if (!is_it) return std::nullopt;
   const auto way = way_within(facts, index);
   const ThreadFacts& end = facts.threads[way.back()];

@@ -95,6 +95,16 @@ def task_behind_task(options):
     in_trainer(lambda number: pool.submit(lambda: pool.submit(abs, number).result()).result(), options)
 
 
+def task_of_a_thread(options):
+    """In the trainer: it joins a thread that waits for such a task."""
+    pool = concurrent.futures.ThreadPoolExecutor(2 if options.healthy else 1)
+
+    def unpack(number):
+        pool.submit(lambda: pool.submit(abs, number).result()).result()
+
+    in_trainer(lambda number: in_thread(unpack, number).join(), options)
+
+
 def saver(options):
     """In the trainer: it joins the thread that writes a checkpoint, which waits for a program."""
 
@@ -171,7 +181,7 @@ def last_item_not_put(options):
 
 KINDS = {"dead-filler": dead_filler, "credit-not-given-back": credit_not_given_back,
          "last-item-not-put": last_item_not_put, "full-queue": full_queue, "thread-of-an-import": thread_of_an_import, "producer": producer,
-         "task-behind-task": task_behind_task, "saver": saver}
+         "task-behind-task": task_behind_task, "task-of-a-thread": task_of_a_thread, "saver": saver}
 
 
 def main():

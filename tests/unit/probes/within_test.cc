@@ -148,6 +148,25 @@ TEST(Within, TaskThatWaitsForATaskOfItsOwnExecutor) {
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
 }
 
+// The main thread is in loss.backward(), a hook in autograd's thread of the device.
+TEST(Within, TaskOfAnExecutorThatAnotherThreadWaitsFor) {
+  HangScene scene;
+  scene.wait_in_futex(scene.main(kTrainer), futex(LockKind::kCondition, 0x3000));
+  scene.stack(scene.main(kTrainer), {python("main", "/srv/train.py", 77)});
+  wait_for_task(scene, scene.add_thread(kTrainer, kThread), "unpack");
+  ThreadSnapshot& thread = scene.add_thread(kTrainer, kThread + 1);
+  wait_for_task(scene, thread, "widen");
+  thread.stack.push_back(python("_WorkItem.run", kPool, 58));
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("thread 150 of trainer 100 waits for the result"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("(widen, /srv/train.py:8)"));
+  scene.run(scene.main(kTrainer));
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle)) << "it may submit, or set a result";
+}
+
 TEST(Within, TaskThatWaitsForATaskInASpawnedWorker) {
   for (const StartMethod method : {StartMethod::kFork, StartMethod::kSpawn}) {
     HangScene scene;
