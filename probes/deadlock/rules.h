@@ -28,7 +28,8 @@ std::vector<RootCause> find_unexplained(const Facts& facts, const std::vector<Ro
 /// Locks, semaphores and threads that nobody can give any more: DLP0301 to DLP0307.
 std::vector<RootCause> find_lost_holders(const Facts& facts);
 
-/// Pools of threads that fork did not copy, waiting or spinning: DLP0302.
+/// Pools of threads that fork did not copy, waiting or spinning: DLP0302. A multiprocessing.Pool
+/// that takes no results in: DLP0305.
 std::vector<RootCause> find_lost_pools(const Facts& facts);
 
 /// Pipes without a peer, orphans, stopped processes, storage: DLP0308 to DLP0311.

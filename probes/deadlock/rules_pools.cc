@@ -7,7 +7,9 @@
 #include "lib/base/path_name.h"
 #include "lib/base/units.h"
 #include "lib/foreign/libraries.h"
+#include "lib/foreign/python_code.h"
 #include "probes/deadlock/rules.h"
+#include "probes/deadlock/within.h"
 #include "probes/facts/facts.h"
 
 namespace dlprobe::probes::deadlock {
@@ -194,6 +196,52 @@ std::optional<RootCause> threads_of_library(const Facts& facts, size_t index) {
   return RootCause{std::move(finding), index};
 }
 
+// How many threads of a multiprocessing.Pool's own run that function of it.
+ptrdiff_t pool_threads(const ProcessSnapshot& process, std::string_view function) {
+  return std::ranges::count_if(process.threads, [&](const ThreadSnapshot& thread) {
+    return std::ranges::any_of(thread.stack, [&](const StackFrame& frame) {
+      return frame.python && is_of_multiprocessing(frame.file, "pool.py") &&
+             frame.function.ends_with(function);
+    });
+  });
+}
+
+bool waits_for_pool(const ThreadSnapshot& thread) {
+  const StackFrame* asker = asker_within(thread);
+  return asker != nullptr && is_of_multiprocessing(asker->file, "pool.py") &&
+         (asker->function.ends_with("wait") || asker->function.ends_with("next"));
+}
+
+// A result of a Pool whose thread that takes them in has ended: of its three, which end one after
+// the other, the one that looks after the workers goes first.
+std::optional<RootCause> pool_without_results(const Facts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  const ProcessSnapshot& process = *waiter.process;
+  const bool is_it = waiter.still && waits_for_pool(*waiter.thread) &&
+                     pool_threads(process, "_handle_workers") > 0 &&
+                     pool_threads(process, "_handle_results") == 0;
+  const bool all_seen = std::ranges::all_of(process.threads, [](const ThreadSnapshot& each) {
+    return !each.stack.empty() && each.stack_note.empty();
+  });
+  if (!is_it || !all_seen) return std::nullopt;
+  Finding finding =
+      finding_about(facts, FindingCode::kWaitsForMissingThread, Confidence::kLikely, waiter);
+  finding.message = name_of(facts, waiter) +
+                    " waits for a result of its multiprocessing.Pool, and the pool's thread that "
+                    "takes results in has ended: mostly by an exception or a result that it could "
+                    "not unpickle";
+  finding.prove(
+      count_fact("threads_here", process.threads.size(), "/proc/PID/task", facts.last->at));
+  finding.rule_out("slow", "the pool's thread that looks after its workers ends first, and lives");
+  finding.remedies.push_back(
+      {.title = "Read the traceback of that thread in the output of the job. An exception class "
+                "passes all its arguments to its base, or defines __reduce__",
+       .commands = {"super().__init__(path, offset)",
+                    "def __reduce__(self): return (type(self), (self.path, self.offset))"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return RootCause{std::move(finding), index};
+}
+
 }  // namespace
 
 std::vector<RootCause> find_lost_pools(const Facts& facts) {
@@ -206,6 +254,8 @@ std::vector<RootCause> find_lost_pools(const Facts& facts) {
       causes.push_back(std::move(*spinning));
     } else if (auto lost = threads_of_library(facts, i)) {
       causes.push_back(std::move(*lost));
+    } else if (auto ended = pool_without_results(facts, i)) {
+      causes.push_back(std::move(*ended));
     }
   }
   return causes;

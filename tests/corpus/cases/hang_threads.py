@@ -3,6 +3,7 @@
 Twin: the same threads, and each wait ends.
 """
 import concurrent.futures
+import multiprocessing
 import queue
 import subprocess
 import threading
@@ -105,6 +106,22 @@ def task_of_a_thread(options):
     in_trainer(lambda number: in_thread(unpack, number).join(), options)
 
 
+class NotToBeRead:
+    """It lacks an argument when it is unpickled."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __reduce__(self):
+        return NotToBeRead, ()
+
+
+def result_of_a_pool(options):
+    """In the trainer: a result that the pool's own thread cannot unpickle ends that thread."""
+    pool = multiprocessing.Pool(1)
+    in_trainer(lambda number: pool.apply(abs if options.healthy else NotToBeRead, (number,)), options)
+
+
 def saver(options):
     """In the trainer: it joins the thread that writes a checkpoint, which waits for a program."""
 
@@ -181,7 +198,8 @@ def last_item_not_put(options):
 
 KINDS = {"dead-filler": dead_filler, "credit-not-given-back": credit_not_given_back,
          "last-item-not-put": last_item_not_put, "full-queue": full_queue, "thread-of-an-import": thread_of_an_import, "producer": producer,
-         "task-behind-task": task_behind_task, "task-of-a-thread": task_of_a_thread, "saver": saver}
+         "task-behind-task": task_behind_task, "task-of-a-thread": task_of_a_thread, "result-of-a-pool": result_of_a_pool,
+         "saver": saver}
 
 
 def main():

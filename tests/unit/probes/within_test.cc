@@ -148,6 +148,32 @@ TEST(Within, TaskThatWaitsForATaskOfItsOwnExecutor) {
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
 }
 
+// The main thread waits for a result of a Pool that has two of its three threads left.
+HangScene pool_scene(const std::string& third) {
+  constexpr const char* kPoolFile = "/usr/lib/python3.11/multiprocessing/pool.py";
+  HangScene scene;
+  wait_in_condition(
+      scene, scene.main(kTrainer),
+      {python("IMapIterator.next", kPoolFile, 861), python("main", "/srv/train.py", 20)});
+  int32_t tid = kThread;
+  for (const std::string& function : {std::string("Pool._handle_workers"), third}) {
+    ThreadSnapshot& thread = scene.add_thread(kTrainer, tid++);
+    scene.wait_in_recv(thread, 8100 + static_cast<uint64_t>(tid), 8200);
+    scene.stack(thread, {python(function, kPoolFile, 500)});
+  }
+  return scene;
+}
+
+TEST(Within, APoolWhoseThreadForResultsHasEnded) {
+  const auto finding =
+      find(pool_scene("Pool._handle_tasks").examine(), FindingCode::kWaitsForMissingThread);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("takes results in has ended"));
+  const Verdict healthy = pool_scene("Pool._handle_results").examine();
+  EXPECT_FALSE(find(healthy, FindingCode::kWaitsForMissingThread));
+}
+
 // The main thread is in loss.backward(), a hook in autograd's thread of the device.
 TEST(Within, TaskOfAnExecutorThatAnotherThreadWaitsFor) {
   HangScene scene;
