@@ -148,8 +148,27 @@ bool is_in_a_queue(const ThreadSnapshot& thread) {
   });
 }
 
+// Who waits for the end of its process; null: nobody.
+const ThreadFacts* joiner_of(const Facts& facts, const ThreadFacts& waiter) {
+  const auto joins = [&](const ThreadFacts& each) {
+    return each.need.kind == NeedKind::kChild &&
+           std::ranges::any_of(each.need.providers, [&](size_t provider) {
+             return facts.threads[provider].process == waiter.process;
+           });
+  };
+  const auto found = std::ranges::find_if(facts.threads, joins);
+  return found == facts.threads.end() ? nullptr : &*found;
+}
+
 // A queue keeps both ends of its pipe in each process that has it.
-Remedy notice_lost_peer(const ThreadFacts& waiter) {
+Remedy notice_lost_peer(const ThreadFacts& waiter, bool is_joined) {
+  if (is_in_a_queue(*waiter.thread) && is_joined) {
+    return {.title =
+                "Before you wait for the process, tell it to end: put a last item into its "
+                "queue on every way out of the program",
+            .commands = {"finally: queue.put(None); process.join()"},
+            .verify = "dlprobe deadlock --pid PID"};
+  }
   if (is_in_a_queue(*waiter.thread)) {
     return {.title =
                 "Let each worker put a last item that says so when it ends, also by an exception; "
@@ -180,6 +199,8 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
                     ", and " + who_has_other_end(waiter, confidence) +
                     (orphan ? ", except other orphans: its trainer is gone" : "") +
                     (for_data ? ended_workers(facts, waiter) : "");
+  const ThreadFacts* joiner = joiner_of(facts, waiter);
+  if (joiner != nullptr) finding.message += "; " + name_of(facts, *joiner) + " waits for its end";
   if (!orphan && waiter.role() != Role::kTrainer && a_trainer_goes_on(facts)) {
     finding.severity = Severity::kInfo;
     finding.message += "; the trainer continues without it";
@@ -206,7 +227,7 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
   if (orphan) {
     add_orphan(finding, facts, waiter);
   } else {
-    finding.remedies.push_back(notice_lost_peer(waiter));
+    finding.remedies.push_back(notice_lost_peer(waiter, joiner != nullptr));
   }
   return {std::move(finding), index};
 }

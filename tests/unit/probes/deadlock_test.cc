@@ -724,6 +724,19 @@ TEST(Deadlock, WorkersThatEndedWellBeforeAllItemsCameAreNamed) {
               ::testing::HasSubstr("all its 3 workers have ended"));
 }
 
+TEST(Deadlock, AQueueWhoseReaderIsJoinedLacksItsLastItem) {
+  HangScene scene(1);
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  scene.stack(scene.main(kWorker), {kQueueGet, python("write", "/srv/loggers.py", 16)});
+  scene.main(kTrainer).wait = {.tid = kTrainer, .syscall = 61, .args = {kWorker, 0, 0, 0, 0, 0}};
+  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), ::testing::HasSubstr("; trainer 100 waits for its end"));
+  EXPECT_THAT(finding->remedies.front().commands.front().plain(),
+              "finally: queue.put(None); process.join()");
+}
+
 TEST(Deadlock, WhichReaderHoldsTheLockOfAQueueThatNobodyFillsIsChance) {
   constexpr uint64_t kQueue = 4242;
   for (const int32_t holder : {kTrainer, kWorker}) {
