@@ -98,6 +98,7 @@ Expected<PythonShim> PythonShim::prepare_in(const std::string& parent, const Shi
   DLP_CHECK(folder.write("dlprobe_limits.py", limits_source()));
   DLP_CHECK(folder.write("dlprobe_pickle.py", pickle_source()));
   DLP_CHECK(folder.write("dlprobe_queues.py", queues_source()));
+  DLP_CHECK(folder.write("dlprobe_random.py", random_source()));
   DLP_CHECK(folder.write("dlprobe_ranks.py", ranks_source()));
   DLP_CHECK(folder.write("dlprobe_overrides.py", overrides_source()));
   DLP_CHECK(folder.write("dlprobe_trace.py", trace_source()));

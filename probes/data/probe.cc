@@ -31,7 +31,7 @@ constexpr std::array<Cause, 4> kCauses = {{
 
 // What is wrong with the data although nothing fails: workers that do alike what each is to do for
 // itself, and batches that do not come as they were sent. What the witness told of them
-// (dlprobe_data.py, dlprobe_batches.py, dlprobe_epochs.py) is compared.
+// (dlprobe_data.py, dlprobe_random.py, dlprobe_batches.py, dlprobe_epochs.py) is compared.
 const Probe kProbe = {
     .name = "data",
     .summary =

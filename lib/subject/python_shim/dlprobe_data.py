@@ -2,22 +2,17 @@
 read the same samples of an IterableDataset; and whether they move a file's position for each other (see dlprobe_start.py).
 
 Loaded where a DataLoader has workers, at work in a worker alone. An attribute of PyTorch's fetcher tells when it is looked up, for
-the first samples: no frame of ours stands in a traceback. What a generator would give is drawn from a copy. No method of the
-program's own is called.
+the first samples: no frame of ours stands in a traceback. No method of the program's own is called.
 """
 import os
 import sys
 from itertools import islice
 
+from dlprobe_random import Draws, Unknown, attributes_of, items, things_in, watched_generators
 from dlprobe_start import load, tell
-from dlprobe_trace import MAIN_NAMES, absolute, entries_of, is_users_file, users_place
+from dlprobe_trace import absolute, entries_of, is_users_file, users_place
 
 _MOST_WORKERS = 128  # that one process starts: what is wrong is wrong from the start
-_MOST_OBJECTS = 1500  # of a data set; an object takes a microsecond
-_MOST_OF_LIST = 16
-_MOST_LOOKS = 32  # at the generators of one worker
-_MOVES = 3  # who draws for one sample only may make an order, which has to be the same in all workers
-_NUMBERS = (1 << 12, 1 << 16, 1 << 20)  # of a generator, among which its next ones are sought
 _STEPS, _MOST_SAMPLES = (4, 16, 64), 500
 _MOST_DIGESTS = 200  # in one word
 _MOST_BYTES = 1 << 16  # of a text
@@ -75,224 +70,6 @@ def place_of(dataset, method):
     return {}
 
 
-class _Unknown(Exception):
-    """Nothing is said of a generator of another kind, or of a sample that is not known in all its parts."""
-
-
-# ---- random generators
-
-
-def attributes_of(thing):
-    try:
-        return object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return {}
-
-
-def _plain(state):
-    """What can be compared."""
-    if isinstance(state, dict):
-        return [(key, _plain(state[key])) for key in sorted(state)]
-    return state.tobytes() if hasattr(state, "tobytes") else state
-
-
-class _OfPython:
-    name = "random.Random"
-
-    @staticmethod
-    def state(generator):
-        return generator.getstate()
-
-    @staticmethod
-    def numbers(generator, state, count):
-        """The next ones, as bytes, which a generator in that state gives."""
-        copy = type(generator)()
-        copy.setstate(state)
-        return copy.getrandbits(32 * count).to_bytes(4 * count, "little")
-
-
-class _OfNumpy:
-    name = "numpy.random.Generator"
-
-    @staticmethod
-    def state(generator):
-        if not type(generator.bit_generator).__module__.startswith("numpy."):
-            raise _Unknown
-        return generator.bit_generator.state
-
-    @staticmethod
-    def numbers(generator, state, count):
-        copy = type(generator.bit_generator)()
-        copy.state = state
-        return copy.random_raw(count).tobytes()
-
-
-class _OfOldNumpy:
-    name = "numpy.random.RandomState"
-
-    @staticmethod
-    def state(generator):
-        if type(getattr(generator, "_bit_generator", None)).__name__ not in ("MT19937", "NoneType"):  # none: numpy 1.16
-            raise _Unknown
-        return dict(enumerate(generator.get_state()))
-
-    @staticmethod
-    def numbers(generator, state, count):
-        copy = type(generator)()
-        copy.set_state(tuple(state.values()))
-        return copy.bytes(4 * count)
-
-
-class _OfTorch:
-    name = "torch.Generator"
-
-    @staticmethod
-    def state(generator):
-        if generator.device.type != "cpu":
-            raise _Unknown
-        return generator.get_state().numpy()
-
-    @staticmethod
-    def numbers(generator, state, count):
-        torch = sys.modules["torch"]
-        copy = torch.Generator()
-        copy.set_state(torch.from_numpy(state))
-        # Of a larger range torch takes two of the generator's own numbers for each.
-        return torch.empty(count, dtype=torch.int32).random_(0, 1 << 24, generator=copy).numpy().tobytes()
-
-
-def _kinds():
-    """How each class of generators is read."""
-    kinds = {}
-    for module, name, kind in (("random", "Random", _OfPython), ("numpy.random", "Generator", _OfNumpy),
-                               ("numpy.random", "RandomState", _OfOldNumpy), ("torch", "Generator", _OfTorch)):
-        if hasattr(sys.modules.get(module), name):
-            kinds[getattr(sys.modules[module], name)] = kind
-    return kinds
-
-
-def _is_users_module(module):
-    return type(module) is type(sys) and is_users_file(vars(module).get("__file__") or "<stdin>")
-
-
-def items(sequence):
-    """Of a list or a tuple, whatever its class makes of that."""
-    return (list if issubclass(type(sequence), list) else tuple).__iter__(sequence)
-
-
-def _parts_of(path, thing):
-    """What it is made of, as far as that can be seen without running its code: names and objects."""
-    kind = type(thing)
-    if kind is type(sys):
-        if _is_users_module(thing):
-            prefix = "" if thing.__name__ in MAIN_NAMES else thing.__name__ + "."
-            yield from ((prefix + name, value) for name, value in list(vars(thing).items()) if not name.startswith("__"))
-    elif issubclass(kind, type):
-        module = sys.modules.get(vars(thing).get("__module__"))
-        if _is_users_module(module):
-            yield from (("%s.%s" % (thing.__qualname__, name), value) for name, value in list(vars(thing).items()))
-            yield from (("", base) for base in thing.__bases__)
-            yield "", module
-    elif issubclass(kind, (list, tuple)):
-        for index, value in enumerate(islice(items(thing), _MOST_OF_LIST)):
-            yield "%s[%d]" % (path, index), value
-    elif issubclass(kind, dict):
-        for key, value in islice(dict.items(thing), _MOST_OF_LIST):
-            yield "%s[%s]" % (path, repr(key) if type(key) in (str, int) else "..."), value
-    elif kind is _FUNCTION:
-        for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or ()):
-            try:
-                yield "%s.%s" % (thing.__qualname__.rpartition(".")[0], name), cell.cell_contents
-            except ValueError:  # it is empty
-                pass
-        yield "", sys.modules.get(thing.__module__)
-    elif kind is _METHOD:
-        yield path, thing.__self__
-        yield "", thing.__func__
-    elif kind is _GENERATOR and thing.gi_frame is not None:
-        yield from (("%s.%s" % (path, name), value) for name, value in list(thing.gi_frame.f_locals.items()))
-    elif kind.__module__ == "functools" and kind.__name__ == "partial":
-        yield from ((path, thing.func), (path + ".args", thing.args), (path + ".keywords", thing.keywords))
-    else:
-        for name, value in list(attributes_of(thing).items()):
-            yield "%s.%s" % (path, name), value
-        yield "", kind
-
-
-_FUNCTION, _METHOD, _GENERATOR = type(items), type(tell.__get__(1)), type(each for each in ())
-_PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None))
-
-
-def _things_in(dataset):
-    """What it, its transforms and their modules are made of, with their names."""
-    things, seen = [("dataset", dataset)], set()
-    for path, thing in things:
-        if id(thing) in seen or type(thing) in _PLAIN:
-            continue
-        seen.add(id(thing))
-        yield path, thing
-        if len(things) < _MOST_OBJECTS and type(thing).__module__ != "_io":
-            things.extend(islice(_parts_of(path, thing), _MOST_OBJECTS))
-
-
-def _generators_of_libraries(seed, numpy_seed):
-    """Those of the libraries that are not as PyTorch seeds them for each worker."""
-    random, torch, numpy = sys.modules["random"], sys.modules["torch"], sys.modules.get("numpy.random")
-    if random.getstate() != random.Random(seed).getstate():
-        yield "random", random._inst
-    if torch.initial_seed() != seed:
-        yield "torch", torch.default_generator
-    if hasattr(numpy, "mtrand"):
-        own = numpy.mtrand._rand
-        if numpy_seed is None or _plain(_OfOldNumpy.state(own)) != _plain(_OfOldNumpy.state(type(own)(numpy_seed))):
-            yield "numpy.random", own
-
-
-class _Generator:
-    def __init__(self, path, generator, kind):
-        self.path, self.kind, self._generator = path, kind, generator
-        self._first, self._second, self.moves = kind.state(generator), None, 0
-        self._last = _plain(self._first)
-
-    def look(self):
-        state = self.kind.state(self._generator)
-        if _plain(state) == self._last:
-            return
-        self._last = _plain(state)
-        self.moves += 1
-        if self._second is None:
-            self._second = state
-
-    def has_gone_on(self):
-        """Whether it came from its first state to the second by being drawn from, and was not seeded."""
-        wanted = self._numbers(self._second, 4)
-        return any(wanted in self._numbers(self._first, count) for count in _NUMBERS)
-
-    def digest(self):
-        return self._numbers(self._first, 6).hex()
-
-    def _numbers(self, state, count):
-        return self.kind.numbers(self._generator, state, count)
-
-
-class _Draws:
-    """Before each sample: which generators has the worker drawn from?"""
-
-    def __init__(self, fields, generators):
-        self._fields, self._left, self._looks = fields, generators, 0
-
-    def __call__(self, _fetcher, _frame):
-        self._looks += 1
-        for each in list(self._left):
-            each.look()
-            if each.moves < _MOVES:
-                continue
-            self._left.remove(each)
-            if each.has_gone_on():
-                tell("draws", path=each.path, type=each.kind.name, digests=[each.digest()], **self._fields)
-        return bool(self._left) and self._looks < _MOST_LOOKS
-
-
 # ---- samples
 
 
@@ -309,7 +86,7 @@ def _bytes_of(value, depth=0):
     kind = type(value)
     torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
     if depth > 6:
-        raise _Unknown
+        raise Unknown
     if kind in (int, float, complex, bool, type(None)):
         yield repr(value).encode()
     elif kind in (str, bytes, bytearray):
@@ -330,7 +107,7 @@ def _bytes_of(value, depth=0):
         yield repr((value.dtype.str, value.shape)).encode()
         yield _thinned(value, lambda array: array.size).tobytes()
     else:
-        raise _Unknown
+        raise Unknown
 
 
 def digest(sample, most=None):  # of its pieces
@@ -523,20 +300,6 @@ def _worker_loop():
     return sys.modules["torch.utils.data._utils.worker"]._worker_loop
 
 
-def _watched_generators(things, seed, numpy_seed):
-    kinds = _kinds()
-    found = [each for each in things if type(each[1]) in kinds]
-    known = {id(generator) for _path, generator in found}
-    found += [each for each in _generators_of_libraries(seed, numpy_seed) if id(each[1]) not in known]
-    watched = []
-    for path, generator in found:
-        try:
-            watched.append(_Generator(path, generator, kinds[type(generator)]))
-        except _Unknown:
-            pass
-    return watched
-
-
 def _watch(owner, name, *notices):
     """That attribute is looked up at the begin of a fetch, for each sample, or at its end."""
     notices = tuple(filter(None, notices))
@@ -587,12 +350,12 @@ def _watch_samples(here, is_map, fields):
     fetch = sys.modules["torch.utils.data._utils.fetch"]
     fetcher = fetch._MapDatasetFetcher if is_map else fetch._IterableDatasetFetcher
     has_files = here["num_workers"] > 1 and _has_files()
-    things = list(_things_in(here["dataset"])) if is_map or has_files else []
+    things = list(things_in(here["dataset"])) if is_map or has_files else []
     numbers = _files_of(things) if has_files else ()
     positions = _Positions(fields, numbers) if numbers else None
-    generators = _watched_generators(things, here["seed"], here.get("np_seed")) if is_map else ()
+    generators = watched_generators(things, here["seed"], here.get("np_seed")) if is_map else ()
     _watch(fetcher, "auto_collation", positions and positions.look)
-    _watch(fetcher, "dataset" if is_map else "dataset_iter", generators and _Draws(dict(fields, count=here["worker_id"]), generators),
+    _watch(fetcher, "dataset" if is_map else "dataset_iter", generators and Draws(dict(fields, count=here["worker_id"]), generators),
            positions and positions.look)
     samples = None if is_map else _Samples(fields)
     _watch(fetcher, "collate_fn", samples, positions and positions.end)

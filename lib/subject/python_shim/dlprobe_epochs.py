@@ -7,8 +7,9 @@ import os
 import sys
 from itertools import islice
 
-from dlprobe_data import attributes_of, digest
+from dlprobe_data import digest
 from dlprobe_hooks import Noticed
+from dlprobe_random import attributes_of
 from dlprobe_start import tell
 
 _MOST_EPOCHS = 8  # of one loader

@@ -14,6 +14,7 @@ std::string_view hooks_source();          ///< dlprobe_hooks.py of this folder
 std::string_view limits_source();         ///< dlprobe_limits.py of this folder
 std::string_view pickle_source();         ///< dlprobe_pickle.py of this folder
 std::string_view queues_source();         ///< dlprobe_queues.py of this folder
+std::string_view random_source();         ///< dlprobe_random.py of this folder
 std::string_view ranks_source();          ///< dlprobe_ranks.py of this folder
 std::string_view overrides_source();      ///< dlprobe_overrides.py of this folder
 std::string_view trace_source();          ///< dlprobe_trace.py of this folder
