@@ -33,7 +33,7 @@ enum class StartEventKind {
              ///< code
   kCrashed,  ///< a signal ended it that its own code made: `message`; `file`, `raised_in`: where it
              ///< stood; `count`: so many frames are shown of it
-  kDraws,    ///< a DataLoader's worker draws from a random generator for its samples
+  kDraws,    ///< a worker draws from a random generator for its samples
   kSamples,  ///< the samples that a worker read of an IterableDataset
   kRankSamples,    ///< the first that a rank reads in a shuffled order to learn from
   kBatchesSent,    ///< batches that a worker put into its queue, which it may write to again
@@ -228,7 +228,7 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("count", &StartEvent::count,
         "of batches, of mappings where there are no more; of joined-group and meets-at: the rank; "
         "of failed by EMFILE: of open descriptors, by EADDRINUSE: the port; of samples: how many; "
-        "of draws: which worker; of epoch: the seed of the generator; "
+        "of draws: which worker, if it is a DataLoader's; of epoch: the seed of the generator; "
         "of position-moved: how "
         "often the position was another one than after the worker's last batch");
   field("seconds", &StartEvent::seconds,

@@ -15,7 +15,7 @@ Verdict examine_run(const RunCase& one) {
   verdict.findings = overwritten_batches(one.run);
   std::ranges::move(repeated_samples(one.run), std::back_inserter(verdict.findings));
   std::ranges::move(repeated_by_ranks(one.run), std::back_inserter(verdict.findings));
-  std::ranges::move(repeated_numbers(one.run), std::back_inserter(verdict.findings));
+  std::ranges::move(repeated_numbers(one), std::back_inserter(verdict.findings));
   std::ranges::move(repeated_epochs(one.run), std::back_inserter(verdict.findings));
   return verdict;
 }

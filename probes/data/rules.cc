@@ -1,6 +1,7 @@
 #include "probes/data/rules.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <ranges>
@@ -28,15 +29,35 @@ Events last_words(const Run& run, StartEventKind kind) {
   return words;
 }
 
-// Draws of two workers or more of one iterator, each group of which told the same; those of each
-// place in the program are one.
-std::vector<Events> drawn_alike(const Run& run) {
+// A process of multiprocessing that is no worker of a DataLoader.
+bool is_of_process(const StartEvent& draws) {
+  return !draws.count;
+}
+
+// Those that work at the same time as another one: what follows a worker, or a trial another one,
+// may begin as that did.
+Events at_once(const HostFacts& host, const Events& group) {
+  const auto overlap = [&](const StartEvent* one, const StartEvent* other) {
+    return one != other && birth_of(host, one->process) < other->at &&
+           birth_of(host, other->process) < one->at;
+  };
+  Events found;
+  std::ranges::copy_if(group, std::back_inserter(found), [&](const StartEvent* one) {
+    return std::ranges::any_of(group, [&](const StartEvent* each) { return overlap(one, each); });
+  });
+  return found;
+}
+
+// Draws of two workers or more of one iterator or pipe, each group of which told the same; those of
+// each place in the program are one.
+std::vector<Events> drawn_alike(const HostFacts& host, const Run& run) {
   std::map<std::tuple<std::optional<uint64_t>, std::string, std::vector<std::string>>, Events>
       groups;
   for (const StartEvent* event : last_words(run, StartEventKind::kDraws))
     groups[{event->loader, event->path, event->digests}].push_back(event);
   std::map<std::pair<std::string, int32_t>, Events> of_places;
-  for (const Events& group : groups | std::views::values) {
+  for (Events& group : groups | std::views::values) {
+    if (is_of_process(*group.front())) group = at_once(host, group);
     if (group.size() < 2) continue;
     Events& place = of_places[{group.front()->file, group.front()->line}];
     place.insert(place.end(), group.begin(), group.end());
@@ -66,9 +87,49 @@ const char* seeding(std::string_view type) {
   return ".bit_generator.state = numpy.random.default_rng(info.seed).bit_generator.state";
 }
 
+// How it is seeded by the system.
+const char* seeding_anew(std::string_view type) {
+  if (type == "torch.Generator") return ".seed()";
+  if (type != "numpy.random.Generator") return ".seed()";
+  return ".bit_generator.state = numpy.random.default_rng().bit_generator.state";
+}
+
+// Whether the process's own function can name it by that.
+bool is_of_module(const StartEvent& event) {
+  constexpr std::array<std::string_view, 4> kOfProcess = {"args", "kwargs", "target", "process"};
+  return std::ranges::none_of(kOfProcess, [&](std::string_view name) {
+    return event.path == name || event.path.starts_with(std::string(name) + ".") ||
+           event.path.starts_with(std::string(name) + "[");
+  });
+}
+
 // Nobody else can name the variable of a function that has returned.
 bool is_in_closure(const StartEvent& event) {
   return event.path.contains(".<locals>.");
+}
+
+// Where the samples are made, or the process was started that makes them.
+Message place_of_worker(const Run& run, const StartEvent& first) {
+  if (const Message place = place_of(first); !place.empty()) return ";" + place;
+  for (const StartEvent* started : events_of(run, StartEventKind::kStarted)) {
+    const Message place = place_of(*started);
+    if (started->child_pid == first.process.pid && !place.empty()) return "; started" + place;
+  }
+  return {};
+}
+
+Remedy seed_in_process(const StartEvent& event) {
+  const char* verify = "dlprobe run -- COMMAND";
+  if (is_in_closure(event) || !is_of_module(event))
+    return {.title = "Make the generator in each process, with a seed of its own",
+            .commands = {"rng = numpy.random.default_rng([seed, number])  # of the process"},
+            .verify = verify};
+  return {
+      .title = "Seed it in each process, when that begins",
+      .commands = {"def seed_worker():",
+                   say("    {}{}", as_name(event.path), seeding_anew(event.type)),
+                   "Pool(..., initializer=seed_worker)  # of a Process: call it in its function"},
+      .verify = verify};
 }
 
 Finding finding_of_numbers(const Run& run, const Events& events) {
@@ -81,8 +142,7 @@ Finding finding_of_numbers(const Run& run, const Events& events) {
           ? say("the generator of {} began in the same state in each", as_name(first.path))
           : say("each has a copy of {} ({})", as_name(first.path), as_name(first.type));
   finding.message = say("{} draw the same random numbers: {}", who, what);
-  const Message place = place_of(first);
-  if (!place.empty()) finding.message += ";" + place;
+  finding.message += place_of_worker(run, first);
   std::set<std::string> paths;
   for (const StartEvent* event : events) {
     if (paths.insert(event->path).second)
@@ -280,6 +340,7 @@ bool is_of_library(std::string_view generator) {
 }
 
 Remedy seed_apart(const StartEvent& event) {
+  if (is_of_process(event)) return seed_in_process(event);
   if (is_in_closure(event))
     return {.title = "Let that function draw from a generator which PyTorch seeds in each worker",
             .commands = {"random.random()", "torch.rand(())"},
@@ -292,10 +353,10 @@ Remedy seed_apart(const StartEvent& event) {
           .verify = "dlprobe run -- COMMAND"};
 }
 
-std::vector<Finding> repeated_numbers(const Run& run) {
+std::vector<Finding> repeated_numbers(const RunCase& one) {
   std::vector<Finding> findings;
-  for (const Events& events : drawn_alike(run))
-    findings.push_back(finding_of_numbers(run, events));
+  for (const Events& events : drawn_alike(one.recording.header.host, one.run))
+    findings.push_back(finding_of_numbers(one.run, events));
   return findings;
 }
 

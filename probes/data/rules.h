@@ -5,12 +5,13 @@
 
 #include "lib/model/finding.h"
 #include "lib/model/recording.h"
+#include "probes/probe.h"
 
 namespace dlprobe::probes::data {
 
-/// DLP0801: workers of one loader that draw for their samples from a generator which began in the
-/// same state in each. One for each data set.
-std::vector<Finding> repeated_numbers(const Run& run);
+/// DLP0801: workers of one loader, or processes that send data to one, which draw for it from a
+/// generator that began in the same state in each. One for each place.
+std::vector<Finding> repeated_numbers(const RunCase& one);
 
 /// DLP0802: workers of one loader that read the same samples of an IterableDataset, or some of
 /// them. One for each data set.
@@ -35,7 +36,7 @@ Finding data_finding(FindingCode code, const std::vector<const StartEvent*>& eve
 /// these in each worker: some later call seeded them alike.
 bool is_of_library(std::string_view generator);
 
-/// Seed the generator of that draws event in each worker.
+/// Seed the generator of that draws event in each worker, or each process.
 Remedy seed_apart(const StartEvent& event);
 
 }  // namespace dlprobe::probes::data

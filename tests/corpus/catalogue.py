@@ -630,6 +630,14 @@ SAME_DATA = (  # what workers do alike -> code, what the proof says
     ("stream-shuffled-apart", "DLP0802", {"processes": equals(2)}),
     ("stream-hashed --method spawn", "DLP0802", {"samples_made_at": holds("/same_data.py:")}),
 )
+SAME_DRAWS = (  # of processes that are no workers of a DataLoader -> what the proof says
+    ("module", {"generator": equals("RNG"), "samples_made_at": holds("/same_draws.py:")}),
+    ("module --pool", {"generator": equals("RNG"), "processes": equals(2)}),
+    ("module --method spawn", {"generator": equals("RNG")}),
+    ("global", {"generator": equals("numpy.random")}),
+    ("global --pool", {"generator": equals("numpy.random")}),
+)
+DRAWS_APART = ("own", "by-item", "by-item --pool", "seeded --pool", "results", "results --pool", "ordered", "one-by-one")
 DATA_APART = ("copied --workers 1", "global", "seeded-apart", "lazy", "lazy-state", "by-sample", "permuted", "in-trainer",
               "stream-constant", "stream-shuffled", "stream-sliced", "stream-header", "stream --workers 1",
               "stream-hashed", "stream-checksummed --method spawn", "stream-of-one-file", "stream-of-labels")
@@ -647,6 +655,13 @@ def same_data():
     for job, code, evidence in SAME_DATA:
         yield Case(f"data-{job.replace(' --', '-').replace(' ', '-')}", f"same_data.py {job}", first=code, severity="warning",
                    confidence="likely", verdicts=("warn",), evidence=evidence, **common)
+    plain = dict(common, needs="python", modules=("numpy",))
+    for job, evidence in SAME_DRAWS:
+        yield Case(f"data-draws-{job.replace(' --', '-').replace(' ', '-')}", f"same_draws.py {job}", first="DLP0801",
+                   severity="warning", confidence="likely", verdicts=("warn",), evidence=evidence, **plain)
+    for job in DRAWS_APART:
+        yield Case(f"data-draws-not-{job.replace(' --', '-').replace(' ', '-')}", f"same_draws.py {job}", silent=True,
+                   verdicts=("pass",), **plain)
     for workers in (0, 1, 2):
         yield Case(f"data-ranks-{workers}", f"same_ranks.py alike --workers {workers}", first="DLP0802", severity="warning",
                    confidence="likely", verdicts=("warn",), evidence={"processes": equals(2)}, **common)

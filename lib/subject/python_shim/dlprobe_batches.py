@@ -7,10 +7,11 @@ import os
 import sys
 from itertools import islice
 
-from dlprobe_data import digest, items, place_of, place_of_code
+from dlprobe_data import digest, place_of
 from dlprobe_hooks import Noticed
+from dlprobe_random import items
 from dlprobe_start import tell
-from dlprobe_trace import users_line
+from dlprobe_trace import place_of_code, users_line
 
 _MOST_BATCHES = 64  # of one iterator
 _STEPS = (2, 4, 8, 16, 32, _MOST_BATCHES)

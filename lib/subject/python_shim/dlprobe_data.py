@@ -8,9 +8,9 @@ import os
 import sys
 from itertools import islice
 
-from dlprobe_random import Draws, Unknown, attributes_of, items, things_in, watched_generators
+from dlprobe_random import Draws, Unknown, attributes_of, items, seeded_otherwise, things_in, watched_generators
 from dlprobe_start import load, tell
-from dlprobe_trace import absolute, entries_of, is_users_file, users_place
+from dlprobe_trace import entries_of, place_of_code, users_place
 
 _MOST_WORKERS = 128  # that one process starts: what is wrong is wrong from the start
 _STEPS, _MOST_SAMPLES = (4, 16, 64), 500
@@ -52,11 +52,6 @@ class _Watched:
 def _is_of_worker(frame):
     """Whether the worker itself fetches there, and no loader within the data set."""
     return frame.f_back.f_code is _worker_loop().__code__
-
-
-def place_of_code(code, name):
-    is_users = code is not None and is_users_file(code.co_filename)
-    return {"file": absolute(code.co_filename), "line": code.co_firstlineno, "function": name} if is_users else {}
 
 
 def place_of(dataset, method):
@@ -350,10 +345,10 @@ def _watch_samples(here, is_map, fields):
     fetch = sys.modules["torch.utils.data._utils.fetch"]
     fetcher = fetch._MapDatasetFetcher if is_map else fetch._IterableDatasetFetcher
     has_files = here["num_workers"] > 1 and _has_files()
-    things = list(things_in(here["dataset"])) if is_map or has_files else []
+    things = list(things_in(("dataset", here["dataset"]))) if is_map or has_files else []
     numbers = _files_of(things) if has_files else ()
     positions = _Positions(fields, numbers) if numbers else None
-    generators = watched_generators(things, here["seed"], here.get("np_seed")) if is_map else ()
+    generators = watched_generators(things, seeded_otherwise(here["seed"], here.get("np_seed"))) if is_map else ()
     _watch(fetcher, "auto_collation", positions and positions.look)
     _watch(fetcher, "dataset" if is_map else "dataset_iter", generators and Draws(dict(fields, count=here["worker_id"]), generators),
            positions and positions.look)

@@ -391,8 +391,7 @@ _POOLS = ("multiprocessing.pool", "concurrent.futures.process", "loky.process_ex
 
 first_set = []
 _loaded_in = os.getpid()
-_is_begun = False
-_has_raised = False  # what ended this child was no call of sys.exit
+_is_begun = _has_raised = False  # this child; what ended it was no call of sys.exit
 
 
 def _tell_exit(name, status, place):
@@ -466,6 +465,8 @@ def _begin_child():
     _watch_children(sys.modules["multiprocessing.process"])
     _is_begun = True  # maybe in what it was forked from
     load("dlprobe_crash").watch()
+    if "dlprobe_random" in sys.modules:  # with queues, by which it may send data
+        load("dlprobe_random").watch_process(sys.modules["multiprocessing.process"].current_process())
 
 
 class _Children(set):
@@ -501,9 +502,8 @@ def _hook_util(module):
 
 def _hook_context(module):
     # A process that was forked runs util's; of a spawned one CPython 3.10 has nothing more to do.
-    spawned = module.SpawnProcess
-    if "_after_fork" in vars(spawned):
-        call_before(spawned, "_after_fork", _begin_child)
+    if "_after_fork" in vars(module.SpawnProcess):
+        call_before(module.SpawnProcess, "_after_fork", _begin_child)
 
 
 # ---- torch

@@ -6,7 +6,8 @@ import sys
 from collections import deque
 
 from dlprobe_hooks import Noticed
-from dlprobe_start import tell
+from dlprobe_random import before_put
+from dlprobe_start import pass_on, tell
 from dlprobe_trace import users_line
 
 _MOST_THINGS = 64  # of one queue in one process
@@ -44,6 +45,10 @@ class _Buffer(deque):
                 mark = self._look(thing, sys._getframe(1))
             except Exception:
                 pass
+        try:
+            before_put(thing, self._pipe)
+        except Exception as error:
+            pass_on(error)
         self._marks.append(mark)  # before the thing: it is there when that is taken
         super().append(thing)
 

@@ -1,17 +1,24 @@
-"""The random generators that a worker holds: which there are, and from which it draws (see dlprobe_data.py).
+"""The random generators that a worker holds: which there are, and from which it draws, for the samples of a DataLoader (see
+dlprobe_data.py) or between the data that a process of multiprocessing sends to others.
 
 What a generator would give is drawn from a copy. No method of the program's own is called.
 """
+import os
 import sys
+from _thread import get_ident
 from itertools import islice
 
-from dlprobe_start import tell
-from dlprobe_trace import MAIN_NAMES, is_users_file
+from dlprobe_start import pass_on, tell
+from dlprobe_trace import MAIN_NAMES, is_users_file, place_of_code
 
-_MOST_OBJECTS = 1500  # of a data set; an object takes a microsecond
+_MOST_OBJECTS = 1500  # of a data set, or of a process; an object takes a microsecond
 _MOST_OF_LIST = 16
 _MOST_LOOKS = 32  # at the generators of one worker
 _MOVES = 3  # who draws for one sample only may make an order, which has to be the same in all workers
+_MOST_PROCESSES = 16  # of one parent
+_MOST_MESSAGES, _MOST_DEPTH = 500, 3
+_LEAST_DATA = 1 << 10  # bytes; what is smaller may be a result or a line of a log
+_LEAST_PART = .5  # of messages; who draws for fewer may make an order
 _NUMBERS = (1 << 12, 1 << 16, 1 << 20)  # of a generator, among which its next ones are sought
 
 
@@ -109,7 +116,12 @@ def _kinds():
 
 
 def _is_users_module(module):
-    return type(module) is type(sys) and is_users_file(vars(module).get("__file__") or "<stdin>")
+    if type(module) is not type(sys):
+        return False
+    known = vars(module)
+    if known.get("__file__"):
+        return is_users_file(known["__file__"])
+    return known.get("__name__") in MAIN_NAMES or "__path__" in known  # else it is built in
 
 
 def items(sequence):
@@ -160,11 +172,11 @@ _FUNCTION, _METHOD, _GENERATOR = type(items), type(tell.__get__(1)), type(each f
 _PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None))
 
 
-def things_in(dataset):
-    """What it, its transforms and their modules are made of, with their names."""
-    things, seen = [("dataset", dataset)], set()
+def things_in(*things, passed_over=_PLAIN):
+    """What a data set, its transforms and their modules are made of, with their names."""
+    things, seen = list(things), set()
     for path, thing in things:
-        if id(thing) in seen or type(thing) in _PLAIN:
+        if id(thing) in seen or type(thing) in passed_over:
             continue
         seen.add(id(thing))
         yield path, thing
@@ -172,8 +184,8 @@ def things_in(dataset):
             things.extend(islice(_parts_of(path, thing), _MOST_OBJECTS))
 
 
-def _generators_of_libraries(seed, numpy_seed):
-    """Those of the libraries that are not as PyTorch seeds them for each worker."""
+def seeded_otherwise(seed, numpy_seed):
+    """Generators of the libraries that are not as PyTorch seeds them for each worker."""
     random, torch, numpy = sys.modules["random"], sys.modules["torch"], sys.modules.get("numpy.random")
     if random.getstate() != random.Random(seed).getstate():
         yield "random", random._inst
@@ -215,14 +227,15 @@ class _Generator:
 class Draws:
     """Before each sample: which generators has the worker drawn from?"""
 
-    def __init__(self, fields, generators):
-        self._fields, self._left, self._looks = fields, generators, 0
+    def __init__(self, fields, generators, least=0.):
+        """`least`: for which part of the samples at least."""
+        self._fields, self._left, self._least, self._looks = fields, generators, least, 0
 
-    def __call__(self, _fetcher, _frame):
+    def __call__(self, *_):
         self._looks += 1
         for each in list(self._left):
             each.look()
-            if each.moves < _MOVES:
+            if each.moves < max(_MOVES, self._looks * self._least):
                 continue
             self._left.remove(each)
             if each.has_gone_on():
@@ -230,11 +243,11 @@ class Draws:
         return bool(self._left) and self._looks < _MOST_LOOKS
 
 
-def watched_generators(things, seed, numpy_seed):
+def watched_generators(things, of_libraries):
     kinds = _kinds()
     found = [each for each in things if type(each[1]) in kinds]
     known = {id(generator) for _path, generator in found}
-    found += [each for each in _generators_of_libraries(seed, numpy_seed) if id(each[1]) not in known]
+    found += [each for each in of_libraries if id(each[1]) not in known]
     watched = []
     for path, generator in found:
         try:
@@ -242,3 +255,110 @@ def watched_generators(things, seed, numpy_seed):
         except Unknown:
             pass
     return watched
+
+
+# ---- in a process of multiprocessing
+
+
+def _generators_of_libraries():
+    numpy, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
+    if hasattr(numpy, "mtrand"):
+        yield "numpy.random", numpy.mtrand._rand
+    if hasattr(torch, "default_generator"):
+        yield "torch", torch.default_generator
+    if hasattr(sys.modules.get("random"), "_inst"):  # which forked processes seed by themselves (CPython 3.7)
+        yield "random", sys.modules["random"]._inst
+
+
+def _size_of(thing, depth=0):
+    """That of the arrays, tensors and bytes in it."""
+    torch, numpy, kind = sys.modules.get("torch"), sys.modules.get("numpy"), type(thing)
+    if kind is bytes:
+        return len(thing)
+    if kind is getattr(numpy, "ndarray", None):
+        return thing.nbytes
+    if kind is getattr(torch, "Tensor", None):
+        return thing.numel() * thing.element_size()
+    if depth < _MOST_DEPTH and kind in (dict, list, tuple):
+        return sum(_size_of(each, depth + 1) for each in islice(thing.values() if kind is dict else thing, _MOST_OF_LIST))
+    return 0
+
+
+class _Sends:
+    """Before this process sends data: which generators has it drawn from?"""
+
+    def __init__(self, fields, generators):
+        self._fields, self._generators, self._draws = fields, generators, None
+        self._thread, self._pid, self._messages = get_ident(), os.getpid(), 0
+
+    def goes_on(self, pipe, size):
+        if get_ident() != self._thread or os.getpid() != self._pid:
+            return True
+        self._messages += 1
+        if size() >= _LEAST_DATA:
+            if self._draws is None:  # all workers of a loader or a pool have one pipe
+                self._draws = Draws(dict(self._fields, loader=pipe()), self._generators, _LEAST_PART)
+            if not self._draws():
+                return False
+        return self._messages < _MOST_MESSAGES
+
+
+class _Sending:
+    """A member of the class of connections, that is looked up to be called for each message."""
+
+    def __init__(self, owner, name):
+        self._owner, self._name, self._member = owner, name, vars(owner)[name]
+        setattr(owner, name, self)
+
+    def __get__(self, connection, owner=None):
+        frame = sys._getframe(1)
+        try:
+            if frame.f_code.co_name == "send_bytes":  # what SimpleQueue sends by
+                _look(lambda: os.fstat(connection._handle).st_ino, lambda: _size_of_message(frame.f_locals["m"]))
+        except Exception as error:
+            pass_on(error)
+        return self._member.__get__(connection, owner)
+
+    def end(self):
+        if vars(self._owner).get(self._name) is self:
+            setattr(self._owner, self._name, self._member)
+
+
+def _size_of_message(message):
+    """A tensor is sent by its name."""
+    return _LEAST_DATA if message.nbytes < _LEAST_DATA and b"torch.multiprocessing" in bytes(message) else message.nbytes
+
+
+_sends, _sending = [], []
+
+
+def _look(pipe, size):
+    if _sends and not _sends[0].goes_on(pipe, size):
+        del _sends[:]
+        for each in _sending:
+            each.end()
+
+
+def before_put(thing, pipe):
+    """In the thread that puts it into a multiprocessing.Queue."""
+    if _sends:
+        _look(lambda: pipe, lambda: _size_of(thing))
+
+
+def watch_process(process):
+    """`process`: this one, which begins. PyTorch's own workers are asked by dlprobe_data.py."""
+    del _sends[:]  # of what it was forked from
+    target, own = attributes_of(process).get("_target"), sys.modules.get("torch.utils.data._utils.worker")
+    is_late = not process._identity or process._identity[-1] > _MOST_PROCESSES
+    if is_late or target is getattr(own, "_worker_loop", process) or sys.modules.keys().isdisjoint(("numpy.random", "torch")):
+        return
+    things = things_in(("", sys.modules.get("__main__")), *(
+        (name.strip("_"), attributes_of(process).get(name)) for name in ("_args", "_kwargs", "_target")), ("process", process),
+        passed_over=_PLAIN + (_GENERATOR,))
+    generators = watched_generators(things, _generators_of_libraries())
+    if generators:
+        code = target.__code__ if type(target) is _FUNCTION else getattr(getattr(type(process), "run", None), "__code__", None)
+        _sends.append(_Sends(place_of_code(code, getattr(code, "co_qualname", getattr(code, "co_name", ""))), generators))
+        connection = sys.modules["multiprocessing.connection"].Connection
+        if not isinstance(vars(connection)["_send_bytes"], _Sending):
+            _sending.append(_Sending(connection, "_send_bytes"))

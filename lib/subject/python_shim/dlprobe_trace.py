@@ -70,6 +70,11 @@ def users_place_in_words(entries):
     return "%(file)s:%(line)d in %(function)s" % place if place else None
 
 
+def place_of_code(code, name):
+    is_users = code is not None and is_users_file(code.co_filename)
+    return {"file": absolute(code.co_filename), "line": code.co_firstlineno, "function": name} if is_users else {}
+
+
 def users_line(frame):
     return users_place(calls_to(frame))
 

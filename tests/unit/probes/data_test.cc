@@ -37,6 +37,22 @@ class DataTest : public ::testing::Test {
           .digests = {digest}});
   }
 
+  // A process of multiprocessing, which the trainer started.
+  void process_draws(ProcessKey process, const std::string& path) {
+    tell({.kind = StartEventKind::kStarted,
+          .process = key_of(100),
+          .child_pid = process.pid,
+          .file = "/data/job/train.py",
+          .line = 40,
+          .function = "main"});
+    tell({.kind = StartEventKind::kDraws,
+          .process = process,
+          .path = path,
+          .type = "numpy.random.RandomState",
+          .loader = 77,
+          .digests = {"aa"}});
+  }
+
   // All that it has, in no order; `count`: with those that came more than once.
   void reads(int32_t pid, std::pair<int, int> numbers, uint64_t loader = 77, int64_t count = 0) {
     Digests digests;
@@ -146,6 +162,30 @@ TEST_F(DataTest, GeneratorsThatBeganInStatesOfTheirOwnAreNot) {
   draws(102, "bb");
   draws(102, "aa", "dataset.other");
   draws(103, "aa", "dataset.rng", 78);
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, ProcessesThatDrawFromCopiesOfOneGeneratorAreNamed) {
+  process_draws({.pid = 501, .start_ticks = 10}, "RNG");
+  process_draws({.pid = 502, .start_ticks = 11}, "RNG");
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_EQ(found().front().message.plain(),
+            "process 501 and process 502 draw the same random numbers: each has a copy of RNG "
+            "(numpy.random.RandomState); started at train.py:40 in main");
+  EXPECT_EQ(found().front().remedies.front().commands.at(1).plain(), "    RNG.seed()");
+}
+
+TEST_F(DataTest, AGeneratorThatAProcessWasGivenIsToBeMadeInIt) {
+  process_draws({.pid = 501, .start_ticks = 10}, "args[0].rng");
+  process_draws({.pid = 502, .start_ticks = 11}, "args[0].rng");
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_THAT(found().front().remedies.front().commands.front().plain(),
+              HasSubstr("rng = numpy.random.default_rng([seed, number])"));
+}
+
+TEST_F(DataTest, ProcessesThatFollowEachOtherMayDrawAlike) {
+  process_draws({.pid = 501, .start_ticks = 10}, "RNG");
+  process_draws({.pid = 502, .start_ticks = 1'000'000'000}, "RNG");  // later than told of 501
   EXPECT_THAT(found(), IsEmpty());
 }
 
