@@ -184,7 +184,9 @@ constexpr void list_fields_of_data(auto&& field) {
       "which data, and "
       "which model learns from it (\"-\": none was seen; \"3?\": its backward was, and no write to "
       "it)");
-  field("different", &StartEvent::different, "Of samples: how many checksums they have");
+  field("different", &StartEvent::different,
+        "Of samples: how many checksums they have; of epoch: how many batches had come when "
+        "backward was called first");
 }
 constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("at", &StartEvent::at, "when it was said", Unit::kMoment);
@@ -228,6 +230,7 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("count", &StartEvent::count,
         "of batches, of mappings where there are no more; of joined-group and meets-at: the rank; "
         "of failed by EMFILE: of open descriptors, by EADDRINUSE: the port; of samples: how many; "
+        "of rank-samples: their order (0: shuffled, 1: the data set's, 2: a stream's); "
         "of draws: which worker, if it is a DataLoader's; of epoch: the seed of the generator; "
         "of position-moved: how "
         "often the position was another one than after the worker's last batch");

@@ -291,6 +291,38 @@ const StartEvent* rank_of(const Run& run, ProcessKey key) {
   return nullptr;
 }
 
+bool is_shuffled(const StartEvent& samples) {
+  return samples.count.value_or(0) == 0;
+}
+
+// By which batch of that loader a model learned first, as the trainer told; 0: none was changed.
+uint64_t first_learned(const Run& run, const StartEvent& samples) {
+  constexpr size_t kModel = 2;  // of an epoch's digests
+  const StartEvent* rank = rank_of(run, samples.process);
+  for (const StartEvent* epoch : events_of(run, StartEventKind::kEpoch)) {
+    if (epoch->loader == samples.loader && epoch->digests.size() > kModel &&
+        epoch->digests[kModel].find_first_of("-?") == std::string::npos &&
+        rank_of(run, epoch->process) == rank)
+      return epoch->different.value_or(0);
+  }
+  return 0;
+}
+
+// What ranks tell alike that learn from the same samples. In the order of the data they may be the
+// same in all: what is evaluated is, and ranks may skip the batches of others. So are the few of a
+// test, and the first ones of streams that have a head.
+using Alike = std::pair<uint64_t, std::vector<std::string>>;
+
+std::optional<Alike> to_compare(const Run& run, const StartEvent& samples) {
+  constexpr size_t kFewest = 4;
+  constexpr size_t kFewestInOrder = 12;
+  const size_t different = std::set(samples.digests.begin(), samples.digests.end()).size();
+  if (different < (is_shuffled(samples) ? kFewest : kFewestInOrder)) return std::nullopt;
+  const uint64_t learned = is_shuffled(samples) ? 0 : first_learned(run, samples);
+  if (!is_shuffled(samples) && learned == 0) return std::nullopt;
+  return Alike(learned, samples.digests);
+}
+
 // One of each rank of those that told the same.
 std::map<int64_t, const StartEvent*> ranks_of(const Run& run, const Events& events) {
   std::map<int64_t, const StartEvent*> ranks;
@@ -300,14 +332,30 @@ std::map<int64_t, const StartEvent*> ranks_of(const Run& run, const Events& even
   return ranks;
 }
 
+constexpr int64_t kOfStream = 2;
+
+Remedy part_of_stream() {
+  return {.title = "Give each worker of each rank its part of the data, in __iter__",
+          .commands = {"info = torch.utils.data.get_worker_info()",
+                       "number, workers = (info.id, info.num_workers) if info else (0, 1)",
+                       "part, parts = self.rank * workers + number, self.ranks * workers",
+                       "itertools.islice(samples, part, None, parts)"},
+          .verify = "dlprobe run -- COMMAND"};
+}
+
 Finding finding_of_ranks(const Run& run, const StartEvent& first, const Events& ranks) {
   Finding finding = data_finding(FindingCode::kSamplesRepeated, {&first}, processes_of(ranks));
-  finding.message =
-      say("{} learn from the same samples: the first {} of each are equal, in one shuffled order",
-          describe_some(run, finding.processes), own(first.digests.size()));
+  finding.message = say("{} learn from the same samples: the first {} of each are equal, in {}",
+                        describe_some(run, finding.processes), own(first.digests.size()),
+                        Message(is_shuffled(first) ? "one shuffled order" : "the same order"));
   const Message place = place_of(first);
   if (!place.empty()) finding.message += ";" + place;
+  if (!is_shuffled(first)) finding.message += " (harmless if each takes its part of each batch)";
   finding.prove(count_fact("equal_samples", first.digests.size(), kShimSource, first.at));
+  if (first.count == kOfStream) {
+    finding.remedies.push_back(part_of_stream());
+    return finding;
+  }
   finding.remedies.push_back(
       {.title = "Give each rank its part of the data",
        .commands = {"sampler = torch.utils.data.DistributedSampler(dataset)",
@@ -382,13 +430,11 @@ std::vector<Finding> repeated_samples(const Run& run) {
 }
 
 std::vector<Finding> repeated_by_ranks(const Run& run) {
-  constexpr size_t kFewest = 4;
-  std::map<std::vector<std::string>, Events> groups;
+  std::map<Alike, Events> groups;
   for (const StartEvent* event : last_words(run, StartEventKind::kRankSamples))
-    groups[event->digests].push_back(event);
+    if (const auto alike = to_compare(run, *event)) groups[*alike].push_back(event);
   std::map<std::pair<std::string, int32_t>, Finding> of_places;
-  for (const auto& [digests, events] : groups) {
-    if (std::set(digests.begin(), digests.end()).size() < kFewest) continue;
+  for (const Events& events : groups | std::views::values) {
     Events ranks;
     std::ranges::copy(ranks_of(run, events) | std::views::values, std::back_inserter(ranks));
     const StartEvent& first = *events.front();

@@ -665,6 +665,9 @@ def same_data():
     for workers in (0, 1, 2):
         yield Case(f"data-ranks-{workers}", f"same_ranks.py alike --workers {workers}", first="DLP0802", severity="warning",
                    confidence="likely", verdicts=("warn",), evidence={"processes": equals(2)}, **common)
+    for job in ("in-order-learned", "stream", "stream --workers 0"):
+        yield Case(f"data-ranks-{job.replace(' --', '-').replace(' ', '-')}", f"same_ranks.py {job}", first="DLP0802", severity="warning",
+                   confidence="likely", verdicts=("warn",), evidence={"equal_samples": equals(16)}, **common)
     for job in OVERWRITTEN:
         yield Case(f"data-overwritten-{job.replace(' --', '-').replace(' ', '-')}", f"overwritten.py {job}", first="DLP0803",
                    severity="error", confidence="certain", evidence={"samples_made_at": holds("/overwritten.py:")}, **common)
@@ -677,7 +680,8 @@ def same_data():
     for job in NOT_OVERWRITTEN:
         yield Case(f"data-not-overwritten-{job.replace(' --', '-').replace(' ', '-')}", f"overwritten.py {job}", silent=True,
                    verdicts=("pass",), **common)
-    for kind in ("seeds", "groups", "parts", "evaluated", "in-order", "shared-out"):
+    for kind in ("seeds", "groups", "parts", "evaluated", "in-order", "shared-out", "stream-shared-out", "stream-skipped",
+                 "stream-evaluated"):
         yield Case(f"data-ranks-not-{kind}", f"same_ranks.py {kind}", silent=True, verdicts=("pass",), **common)
     for job in DATA_APART:
         yield Case(f"data-not-{job.replace(' --', '-').replace(' ', '-')}", f"same_data.py {job}", silent=True,

@@ -147,10 +147,10 @@ class _Samples:
 
 
 class _RankSamples:
-    """The first that a rank reads to learn from, if in a shuffled order: what is evaluated is often the same in all."""
+    """The first that a rank reads to learn from. What is evaluated is often the same in all ranks: that is in no shuffled order."""
 
-    def __init__(self, fields, caller):
-        self._fields, self._caller, self._fetcher = fields, caller, None
+    def __init__(self, fields, caller, is_map):
+        self._fields, self._caller, self._is_map, self._fetcher = fields, caller, is_map, None
         self._digests, self._indices = [], []
 
     def __call__(self, fetcher, frame):
@@ -158,18 +158,23 @@ class _RankSamples:
             return True
         if self._fetcher is None:
             self._fetcher = sys.modules["weakref"].ref(fetcher)
+            self._fields.setdefault("loader", id(fetcher))
         elif self._fetcher() is not fetcher:
             return False
         before, most = len(self._digests), _STEPS[1]
         indices = frame.f_locals["possibly_batched_index"]
         self._indices.extend(indices if type(indices) is list else [indices])
-        if any(type(index) is not int for index in self._indices):
+        if self._is_map and any(type(index) is not int for index in self._indices):
             return False
         self._digests.extend(digest(sample) for sample in _samples_of(fetcher, frame, most - before))
         count = len(self._digests)
-        if any(before < step <= count for step in _STEPS[:2]) and self._indices != sorted(self._indices):
-            tell("rank-samples", digests=self._digests, **self._fields)
+        if any(before < step <= count for step in _STEPS[:2]):
+            tell("rank-samples", digests=self._digests, count=self._order(), **self._fields)
         return count < most
+
+    def _order(self):
+        """2: that of a stream; 1: that of the data set; 0: another one."""
+        return int(self._indices == sorted(self._indices)) if self._is_map else 2
 
 
 def _is_learning_rank():
@@ -302,14 +307,21 @@ def _watch(owner, name, *notices):
         _Watched(owner, name, *getattr(vars(owner).get(name), "notices", ()) + notices)
 
 
-def _watch_samples_of_rank(fields, caller):
-    if _is_learning_rank():
-        fetcher = sys.modules["torch.utils.data._utils.fetch"]._MapDatasetFetcher
-        _watch(fetcher, "collate_fn", _RankSamples(fields, caller))
+def _watch_samples_of_rank(fields, caller, is_map):
+    _watch(_class_of_fetcher(is_map), "collate_fn", _RankSamples(fields, caller, is_map))
+
+
+def _class_of_fetcher(is_map):
+    fetch = sys.modules["torch.utils.data._utils.fetch"]
+    return fetch._MapDatasetFetcher if is_map else fetch._IterableDatasetFetcher
 
 
 def _is_map(kind):
     return kind == sys.modules["torch.utils.data.dataloader"]._DatasetKind.Map
+
+
+def _place_of_samples(dataset, is_map):
+    return place_of(dataset, "__getitem__" if is_map else "__iter__")
 
 
 def watch_trainer(frame):
@@ -317,9 +329,9 @@ def watch_trainer(frame):
     global _is_trainer_watched
     loader = sys.modules["torch.utils.data.dataloader"]._SingleProcessDataLoaderIter
     iterator = frame.f_locals["self"]
-    if not _is_trainer_watched and frame.f_code is loader.__init__.__code__ and _is_map(iterator._dataset_kind):
-        _is_trainer_watched = True
-        _watch_samples_of_rank(place_of(iterator._dataset, "__getitem__"), loader._next_data.__code__)
+    if not _is_trainer_watched and frame.f_code is loader.__init__.__code__ and _is_learning_rank():
+        _is_trainer_watched, is_map = True, _is_map(iterator._dataset_kind)
+        _watch_samples_of_rank(_place_of_samples(iterator._dataset, is_map), loader._next_data.__code__, is_map)
 
 
 def watch_worker(frame):
@@ -333,17 +345,16 @@ def watch_worker(frame):
     here = frame.f_locals
     fields = {"loader": os.fstat(here["data_queue"]._writer.fileno()).st_ino}  # each iterator has a pipe of its own
     is_map = _is_map(here["dataset_kind"])
-    fields.update(place_of(here["dataset"], "__getitem__" if is_map else "__iter__"))
+    fields.update(_place_of_samples(here["dataset"], is_map))
     load("dlprobe_batches").watch_sender(here, fields)
-    if is_map:
-        _watch_samples_of_rank(fields, frame.f_code)
+    if _is_learning_rank():
+        _watch_samples_of_rank(fields, frame.f_code, is_map)
     if is_map or here["num_workers"] > 1:
         _watch_samples(here, is_map, fields)
 
 
 def _watch_samples(here, is_map, fields):
-    fetch = sys.modules["torch.utils.data._utils.fetch"]
-    fetcher = fetch._MapDatasetFetcher if is_map else fetch._IterableDatasetFetcher
+    fetcher = _class_of_fetcher(is_map)
     has_files = here["num_workers"] > 1 and _has_files()
     things = list(things_in(("dataset", here["dataset"]))) if is_map or has_files else []
     numbers = _files_of(things) if has_files else ()

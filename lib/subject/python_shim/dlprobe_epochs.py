@@ -124,6 +124,11 @@ def _parameter_of(tensors):
     return None
 
 
+def _is_rank():
+    ranks = sys.modules.get("dlprobe_ranks")
+    return ranks is not None and bool(ranks.data_parallel)
+
+
 # ---- epochs
 
 
@@ -140,6 +145,8 @@ class _Epoch:
         self.iterator = sys.modules["weakref"].ref(iterator)
         if hasattr(iterator, "_worker_result_queue"):
             self.fields["loader"] = os.fstat(iterator._worker_result_queue._reader.fileno()).st_ino
+        elif hasattr(iterator, "_dataset_fetcher"):
+            self.fields["loader"] = id(iterator._dataset_fetcher)
         return True
 
     def is_of(self, iterator):
@@ -211,7 +218,7 @@ class _Epochs:
         if group not in self._counts and len(self._counts) < _MOST_LOADERS:
             self._counts[group] = 0
         sampler = _shuffler_of(loader)
-        if self._counts.get(group, _MOST_EPOCHS) < _MOST_EPOCHS and (sampler is not None or loader.num_workers):
+        if self._counts.get(group, _MOST_EPOCHS) < _MOST_EPOCHS and (sampler is not None or loader.num_workers or _is_rank()):
             order, fields = _order_of(sampler) if sampler is not None else ("-", {})
             self._open.append(_Epoch(group, loader._index_sampler, dict(fields, digests=[order, self._data[loader]], **place)))
             self._set_hooks()
@@ -237,6 +244,7 @@ class _Epochs:
         for epoch in self._open:
             if epoch.model is None and iterator is not None and epoch.is_of(iterator):
                 epoch.learn(_parameter_of(tensors), self._numbers)
+                epoch.fields["different"] = iterator._num_yielded
         self._set_hooks()
 
     def _set_hooks(self):

@@ -8,9 +8,33 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset, get_worker_info
 
 SAMPLES = 96
+
+
+class Stream(IterableDataset):
+    def __init__(self, data, rank, kind):
+        self.data, self.part = data, (rank, 2) if kind == "stream-shared-out" else (0, 1)
+
+    def __iter__(self):
+        info, (part, parts) = get_worker_info(), self.part
+        if info is not None:
+            part, parts = part * info.num_workers + info.id, parts * info.num_workers
+        return (self.data[index] for index in range(part, SAMPLES, parts))
+
+
+def batches_of(loader, model, kind):
+    """All of an epoch, by which the model learns while they come, or afterwards."""
+    optimizer, batches = torch.optim.SGD(model.parameters(), 1e-6), []
+    for number, (batch,) in enumerate(loader):
+        if kind == "stream-skipped" and number % 2 != dist.get_rank():
+            continue
+        batches.append(batch)
+        if kind in ("in-order-learned", "stream", "stream-shared-out", "stream-skipped"):
+            model(batch).mean().backward()
+            optimizer.step()
+    return batches
 
 
 def learn(rank, port, options):
@@ -23,13 +47,14 @@ def learn(rank, port, options):
     model = torch.nn.Linear(4, 1)
     if options.kind != "parts":  # of one model, which are to have the same data
         model = DistributedDataParallel(model)
-    torch.set_grad_enabled(options.kind != "evaluated")
+    torch.set_grad_enabled(not options.kind.endswith("evaluated"))
     data = TensorDataset(torch.arange(4. * SAMPLES).reshape(SAMPLES, 4))
     sampler = DistributedSampler(data) if options.kind == "shared-out" else None
-    is_shuffled = options.kind not in ("shared-out", "in-order")
+    data = Stream(data, rank, options.kind) if options.kind.startswith("stream") else data
+    is_shuffled = options.kind in ("alike", "seeds", "groups", "parts", "evaluated")
     method = "fork" if options.workers else None  # in a spawned process else "spawn"
-    loader = DataLoader(data, 8, shuffle=is_shuffled, sampler=sampler, num_workers=options.workers, multiprocessing_context=method)
-    batches = [batch for (batch,) in loader]
+    loader = DataLoader(data, 8, shuffle=is_shuffled or None, sampler=sampler, num_workers=options.workers, multiprocessing_context=method)
+    batches = batches_of(loader, model, options.kind)
     if torch.is_grad_enabled():
         for batch in batches:
             model(batch).mean().backward()
@@ -44,7 +69,8 @@ def learn(rank, port, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("alike", "seeds", "groups", "parts", "evaluated", "in-order", "shared-out"))
+    parser.add_argument("kind", choices=("alike", "seeds", "groups", "parts", "evaluated", "in-order", "shared-out",
+                                         "in-order-learned", "stream", "stream-shared-out", "stream-skipped", "stream-evaluated"))
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     store = dist.TCPStore("127.0.0.1", 0, 1, True, wait_for_workers=False)

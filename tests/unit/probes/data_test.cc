@@ -71,7 +71,7 @@ class DataTest : public ::testing::Test {
           .different = different});
   }
 
-  void learns(int32_t rank, int32_t pid, int32_t teller, Digests digests) {
+  void learns(int32_t rank, int32_t pid, int32_t teller, Digests digests, int64_t order = 0) {
     tell({.kind = StartEventKind::kJoinedGroup,
           .process = key_of(pid),
           .count = rank,
@@ -82,6 +82,8 @@ class DataTest : public ::testing::Test {
           .file = "/data/job/train.py",
           .line = 7,
           .function = "Images.__getitem__",
+          .count = order,
+          .loader = 77,
           .digests = std::move(digests)});
   }
 
@@ -105,9 +107,9 @@ class DataTest : public ::testing::Test {
 
   // A loop of the trainer over its loader.
   void loops(const std::string& order, const std::string& model, const std::string& data = "1-8-0",
-             uint64_t loader = 77) {
+             uint64_t loader = 77, int32_t pid = 100) {
     tell({.kind = StartEventKind::kEpoch,
-          .process = key_of(100),
+          .process = key_of(pid),
           .path = order == "-" ? "" : "generator",
           .type = order == "-" ? "" : "RandomSampler",
           .file = "/data/job/train.py",
@@ -115,8 +117,11 @@ class DataTest : public ::testing::Test {
           .function = "main",
           .count = 7,
           .loader = loader,
-          .digests = {order, data, model}});
+          .digests = {order, data, model},
+          .different = learned_by_});
   }
+
+  uint64_t learned_by_ = 1;  // the batch by which models learn first
 
   std::vector<Finding> found() const {
     return probes::data::kProbe.examine(scene_.recording).findings;
@@ -263,6 +268,47 @@ TEST_F(DataTest, RanksThatLearnFromTheSameSamplesAreNamed) {
 TEST_F(DataTest, RanksThatLearnFromTheirPartsAreNot) {
   learns(0, 100, 101, {"a", "b", "c", "d"});
   learns(1, 200, 201, {"a", "b", "c", "e"});
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, RanksThatLearnInTheOrderOfTheDataAreNamedWhereTheirModelsAreWrittenTo) {
+  Digests samples;
+  for (int number = 0; number < 16; ++number)
+    samples.push_back(std::to_string(number));
+  for (const int64_t order : {1, 2}) {
+    learns(0, 100, 201, samples, order);
+    learns(1, 101, 202, samples, order);
+  }
+  EXPECT_THAT(found(), IsEmpty());
+  loops("-", "-");
+  loops("-", "1?");
+  EXPECT_THAT(found(), IsEmpty());
+  loops("-", "1");
+  loops("-", "1", "1-8-0", 77, 101);
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_THAT(
+      found().front().message.plain(),
+      HasSubstr("learn from the same samples: the first 16 of each are equal, in the same"));
+  EXPECT_THAT(found().front().remedies.front().title.plain(), HasSubstr("worker of each rank"));
+}
+
+TEST_F(DataTest, RanksThatSkipTheBatchesOfOthersAreNot) {
+  Digests samples;
+  for (int number = 0; number < 16; ++number)
+    samples.push_back(std::to_string(number));
+  for (const int32_t rank : {0, 1}) {
+    learns(rank, 100 + rank, 201 + rank, samples, 2);
+    learned_by_ = static_cast<uint64_t>(rank) + 1;
+    loops("-", "1", "1-8-0", 77, 100 + rank);
+  }
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, FewSamplesInTheOrderOfTheDataMayBeTheSame) {
+  learns(0, 100, 201, {"a", "b", "c", "d"}, 1);
+  learns(1, 101, 202, {"a", "b", "c", "d"}, 1);
+  loops("-", "1");
+  loops("-", "1", "1-8-0", 77, 101);
   EXPECT_THAT(found(), IsEmpty());
 }
 
