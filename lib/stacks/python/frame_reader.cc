@@ -51,6 +51,7 @@ Status PythonFrameReader::add(const RawPythonFrame& raw, PythonThread& thread) {
                            .line = line.value_or(0),
                            .is_entry = is_entry});
   thread.value_stacks.push_back(values);
+  thread.places.push_back({.frame = raw.address, .code = raw.code});
   return {};
 }
 

@@ -109,6 +109,7 @@ class StackReader {
       thread.value_stacks = known->value_stacks;
       thread.event_loop = known->event_loop;
       thread.main_task = known->main_task;
+      thread.places = known->places;
       thread.cut_off = known->cut_off;
       return thread;
     }

@@ -25,6 +25,12 @@ struct PythonFrame {
   bool operator==(const PythonFrame&) const = default;
 };
 
+/// Where a frame lies, and its code object.
+struct PythonFramePlace {
+  uint64_t frame = 0;
+  uint64_t code = 0;
+};
+
 /// One thread that has a PyThreadState.
 struct PythonThread {
   uint64_t tstate = 0;  ///< the address of its PyThreadState
@@ -37,6 +43,7 @@ struct PythonThread {
   std::vector<AddressRange> value_stacks;  ///< where those of the frames lie, in the same order
   uint64_t event_loop = 0;                 ///< of asyncio, the innermost that it runs; 0: none
   uint64_t main_task = 0;                  ///< what that loop runs until it is done; 0: none
+  std::vector<PythonFramePlace> places;    ///< likewise
   std::optional<Error> cut_off;            ///< why the frames after the last are missing
 };
 

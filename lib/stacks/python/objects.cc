@@ -59,6 +59,11 @@ std::string to_utf8(const std::vector<std::byte>& bytes, size_t width) {
 Expected<std::string> python_type_name(const Memory& memory, const PythonLayout::Object& layout,
                                        uint64_t object) {
   DLP_TRY(const uint64_t type, memory.value<uint64_t>(object + layout.type));
+  return python_name_of_type(memory, layout, type);
+}
+
+Expected<std::string> python_name_of_type(const Memory& memory, const PythonLayout::Object& layout,
+                                          uint64_t type) {
   DLP_TRY(const uint64_t name_at, memory.value<uint64_t>(type + layout.type_name));
   std::string name;
   for (uint64_t i = 0; i < kTypeNameLimit; ++i) {
@@ -66,8 +71,7 @@ Expected<std::string> python_type_name(const Memory& memory, const PythonLayout:
     if (letter == '\0') return name;
     name += letter;
   }
-  return failure(ErrorCode::kMalformed,
-                 fmt::format("read the type of the object at {:#x}", object));
+  return failure(ErrorCode::kMalformed, fmt::format("read the name of the type at {:#x}", type));
 }
 
 /// What a str says of itself; its characters lie at `data`.

@@ -16,6 +16,9 @@ namespace dlprobe {
 /// The name of the object's type: "code", "_thread.lock". kMalformed: it cannot be one.
 Expected<std::string> python_type_name(const Memory& memory, const PythonLayout::Object& layout,
                                        uint64_t object);
+/// The same of the type at that address.
+Expected<std::string> python_name_of_type(const Memory& memory, const PythonLayout::Object& layout,
+                                          uint64_t type);
 
 /// Reads objects of a Python process. Trusts nothing there: kMalformed is what cannot be such an
 /// object, and all that one reader gives out together is limited. Refers to both arguments.
