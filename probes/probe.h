@@ -61,6 +61,7 @@ struct Probe {
 
   bool needs_snapshots = false;     ///< of stacks and locks
   bool needs_shared_files = false;  ///< looks at shared files alone, which stop nobody
+  bool needs_containers = false;    ///< which containers of Python grow
   int watch_of_pid_s = 15;  ///< how long a live process is watched where nobody says; by default
                             ///< two of the 5 s waits of an idle worker: a lost batch
   bool ends_when_found = false;  ///< that watch ends sooner where something of the job is found

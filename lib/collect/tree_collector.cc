@@ -26,6 +26,7 @@ TreeCollector::TreeCollector(Machine machine, const ProcessKey& root, const Coll
       shm_(machine_, reader_, sink, gaps_),
       second_tier_(machine_, options.waits, options.pss, reader_),
       descriptors_(machine_, reader_),
+      closer_{.files = {}, .containers = ContainerWatch(machine_)},
       cgroup_(machine_, gaps_) {
   raise_open_files_limit();
   if (options_.deaths) ends_.listen_to_deaths(reader_);
@@ -122,6 +123,7 @@ void TreeCollector::sample(BootNs now) {
   for (const uint64_t device : shm_.find_mounts(tree_, second_due))
     descriptors_.know_mount(device);
   if (second_due) descriptors_.look(tree_, now);
+  if (options_.containers) closer_.containers.look_if_due(tree_, now, sink_);
   emit_infos();
   emit_descriptor_looks();
   if (second_due) cgroup_.find(tree_);
@@ -129,7 +131,7 @@ void TreeCollector::sample(BootNs now) {
   shm_.check_segments(tree_);
   take_ledger_if_due();
   if (options_.shared_files)
-    shared_files_.look_if_due(machine_, living(), times_.last_new_member, sink_);
+    closer_.files.look_if_due(machine_, living(), times_.last_new_member, sink_);
   emit_gaps();
 }
 

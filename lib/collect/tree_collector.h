@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/collect/deaths/end_watch.h"
+#include "lib/collect/growth/container_watch.h"
 #include "lib/collect/shm/shm_watch.h"
 #include "lib/collect/snapshot/shared_files.h"
 #include "lib/collect/snapshot/snapshot.h"
@@ -27,6 +28,7 @@ struct CollectOptions {
   bool ledgers = true;        ///< account for the segments in /dev/shm
   bool deaths = false;        ///< listen to who kills whom, and to the OOM killer
   bool pss = true;            ///< read smaps_rollup, within 0.2 % of a core
+  bool containers = false;    ///< look which containers of Python grow, within 0.5 % of a core
   bool shared_files = false;  ///< look who moves the position of which file, within 0.2 % of a core
   /// How often new children are looked for while the loader starts.
   std::chrono::nanoseconds discover_every = std::chrono::milliseconds(5);
@@ -106,6 +108,11 @@ class TreeCollector {
   bool trainer_alive() const;
 
  private:
+  /// What is looked at within a budget of time.
+  struct CloserLooks {
+    SharedFileWatch files;
+    ContainerWatch containers;
+  };
   struct Times {
     BootNs next_sample = 0;
     BootNs next_second = 0;  ///< what is looked at once a second
@@ -135,7 +142,7 @@ class TreeCollector {
   SecondTier second_tier_;
   LoaderMotion motion_;
   DescriptorWatch descriptors_;
-  SharedFileWatch shared_files_;
+  CloserLooks closer_;
   TreeCgroup cgroup_;
   std::optional<SnapshotTaker> snapshots_;
   Times times_;

@@ -144,6 +144,7 @@ inline constexpr auto kNumberNames = std::to_array<std::string_view>({
     "threads_of_the_library_in_parent",
     "threads_of_the_team",
     "threads_that_could_write",
+    "threads_that_stand_there",
     "threads_that_want_a_cpu",
     "threads_that_want_the_gil",
     "time_at_a_standstill",

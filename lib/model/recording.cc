@@ -20,6 +20,7 @@ constexpr size_t kMostProcesses = 20'000;
 constexpr size_t kMostGaps = 1'000;
 constexpr size_t kMostOfDeaths = 5'000;
 constexpr size_t kMostFdLooks = 1'000;
+constexpr size_t kMostContainerLooks = 1'000;
 constexpr size_t kMostSnapshots = 16;
 constexpr size_t kMostOldSnapshots = 8;  ///< before those, one in 5 s
 constexpr BootNs kBetweenOldSnapshots = 5 * kSecond;
@@ -295,6 +296,7 @@ struct Filer {
       run.snapshots.erase(run.snapshots.begin());
     }
   }
+  void operator()(ContainerLook&& look) const { insert_by_time(run.grown, std::move(look)); }
   void operator()(SharedFileLook&& look) const {
     if (run.file_looks.size() == kMostSnapshots)
       run.file_looks.erase(std::ranges::min_element(run.file_looks, {}, movers_in));
@@ -354,10 +356,10 @@ void RecordingBuilder::mark_thinned(uint64_t thinned_records, BootNs thinned_at)
 void RecordingBuilder::thin(Run& run, BootNs now) {
   recording_.thinned_records +=
       thin_series(run.samples, now) + thin_series(run.shm_use, now) + thin_series(run.ledgers, now);
-  recording_.thinned_records += halve_older(run.batches, kMostKeptBatches) +
-                                halve_older(run.events, kMostEvents) +
-                                halve_older(run.fd_looks, kMostFdLooks) + forget_ended(run) +
-                                halve_older(run.exits, kMostExits);
+  recording_.thinned_records +=
+      halve_older(run.batches, kMostKeptBatches) + halve_older(run.events, kMostEvents) +
+      halve_older(run.fd_looks, kMostFdLooks) + halve_older(run.grown, kMostContainerLooks) +
+      forget_ended(run) + halve_older(run.exits, kMostExits);
 }
 
 }  // namespace dlprobe

@@ -8,6 +8,7 @@
 
 #include "lib/base/fields.h"
 #include "lib/base/message.h"
+#include "lib/model/container_look.h"
 #include "lib/model/death.h"
 #include "lib/model/descriptors.h"
 #include "lib/model/gate_facts.h"
@@ -292,7 +293,7 @@ constexpr void list_fields(auto&& field, Of<RunEnd> /*of*/) {
 using Record = std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
                             LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot,
                             SignalSent, KernelLogLine, OomCounters, FdLook, StartEvent, TuneRequest,
-                            SpeedMeasurement, GateFacts, TaskFacts, SharedFileLook>;
+                            SpeedMeasurement, GateFacts, TaskFacts, SharedFileLook, ContainerLook>;
 
 /// What one member of Run holds: one record, at most one, or many.
 template <class Member>
@@ -326,6 +327,7 @@ struct Run {
   std::vector<FdLook> fd_looks;            ///< in time order, thinned beyond a limit
   std::vector<TreeSnapshot> snapshots;     ///< in time order; the last 16, and 8 older ones
   std::vector<SharedFileLook> file_looks;  ///< in time order; 16 of them
+  std::vector<ContainerLook> grown;        ///< in time order, thinned beyond a limit
   std::vector<SignalSent> signals;         ///< in time order
   std::vector<KernelLogLine> kernel_log;   ///< in time order
   std::vector<OomCounters> oom_counters;   ///< in time order
@@ -359,6 +361,8 @@ constexpr void list_fields(auto&& field, Of<Run> /*of*/) {
         "a closer look at a process whose descriptors grow or come near its limit");
   field("snapshot", &Run::snapshots, "where every thread stood at one moment");
   field("files", &Run::file_looks, "which files several processes share, and who reads them");
+  field("grown", &Run::grown,
+        "which lists, dicts, sets and deques of a Python process have more items than before");
   field("signal", &Run::signals, "a fatal signal that was sent to a process of the tree");
   field("kernel_log", &Run::kernel_log,
         "a line of the kernel's log that names a process of the tree");

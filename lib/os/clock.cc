@@ -27,6 +27,10 @@ int64_t ns_of_ticks(uint64_t ticks) {
   return static_cast<int64_t>(ticks) * (kSecond / ticks_per_second);
 }
 
+int64_t cpu_time_of_thread() {
+  return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 int64_t started_realtime_ns(const Clock& clock, uint64_t start_ticks) {
   return clock.realtime_ns() - clock.now() + ns_of_ticks(start_ticks);
 }

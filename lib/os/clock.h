@@ -29,6 +29,9 @@ std::optional<int64_t> time_by(int clock);
 /// process started.
 int64_t ns_of_ticks(uint64_t ticks);
 
+/// CPU time that the calling thread has had.
+int64_t cpu_time_of_thread();
+
 /// When a process started, on CLOCK_REALTIME; `start_ticks` as ProcessKey has it.
 int64_t started_realtime_ns(const Clock& clock, uint64_t start_ticks);
 

@@ -48,6 +48,7 @@ struct GateRequest {
 struct WantedLooks {
   bool snapshots = false;     ///< of stacks and locks
   bool shared_files = false;  ///< which files are read by one position
+  bool containers = false;    ///< which containers of Python grow
 };
 
 /// The reference loader: one run for each plan.

@@ -94,6 +94,7 @@ WatchResult RunContext::watch(WatchTarget target, WatchGuide& guide) {
   if (request.looks.snapshots && target.snapshots == SnapshotTimes::kNever)
     target.snapshots = SnapshotTimes::kAlways;
   target.collect.shared_files = request.looks.shared_files;
+  target.collect.containers = request.looks.containers;
   WatchResult watched = dlprobe::watch({.machine = machine,
                                         .control = control,
                                         .signals = *signals,

@@ -47,7 +47,8 @@ const Probe probes::attach::kProbe = {.name = "attach",
                                       .all_well = all_well_of_tree,
                                       .use = ProbeUse::kAll,
                                       .judges_ends = true,
-                                      .needs_snapshots = true};
+                                      .needs_snapshots = true,
+                                      .needs_containers = true};
 
 const Probe probes::run::kProbe = {
     .name = "run",
@@ -57,6 +58,7 @@ const Probe probes::run::kProbe = {
     .use = ProbeUse::kAll,
     .judges_ends = true,
     .needs_snapshots = true,
-    .needs_shared_files = true};
+    .needs_shared_files = true,
+    .needs_containers = true};
 
 }  // namespace dlprobe

@@ -12,6 +12,7 @@
 #include "probes/exits/rules.h"
 #include "probes/facts/count_growth.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/grown_containers.h"
 #include "probes/facts/starts.h"
 #include "probes/facts/task_limits.h"
 
@@ -330,6 +331,15 @@ OwnWords message_of_growth(const Run& run, const GrowingTasks& tasks, uint64_t c
   return "the job starts processes that never end: " + counted(count, "process");
 }
 
+void name_what_keeps(Finding& finding, const Run& run, const GrowingTasks& tasks) {
+  const Risen risen{.process = tasks.process.value_or(ProcessKey{}),
+                    .from = tasks.growth.from,
+                    .to = tasks.growth.to,
+                    .count_per_second = tasks.growth.per_second};
+  if (!name_grown_container(finding, run, risen) && !tasks.are_workers && !tasks.are_zombies)
+    name_crowd_of_threads(finding, run, risen);
+}
+
 Remedy remedy_of_growth(const GrowingTasks& tasks) {
   if (tasks.are_workers) {
     return {.title =
@@ -436,6 +446,7 @@ std::optional<Finding> growing_tasks(const ExitFacts& facts) {
   const bool are_threads = tasks->process && !tasks->are_workers && !tasks->are_zombies;
   finding.discriminator = are_threads ? "growing-threads" : "growing-processes";
   finding.message = message_of_growth(run, *tasks, count);
+  if (tasks->process) name_what_keeps(finding, run, *tasks);
   const ProcessInfo* trainer = first_of_role(run, Role::kTrainer);
   if (tasks->process) finding.processes = {*tasks->process};
   if (!tasks->process && trainer != nullptr) finding.processes = {trainer->key};

@@ -68,6 +68,7 @@ const Probe kProbe = {.name = "fd",
                       .causes = kCauses,
                       .examine_run = examine_run,
                       .table = kTable,
-                      .needs_shared_files = true};
+                      .needs_shared_files = true,
+                      .needs_containers = true};
 
 }  // namespace dlprobe::probes::fd

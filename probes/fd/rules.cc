@@ -14,6 +14,7 @@
 #include "lib/model/fd_limit.h"
 #include "probes/facts/count_growth.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/grown_containers.h"
 #include "probes/facts/starts.h"
 
 namespace dlprobe::probes::fd {
@@ -89,6 +90,14 @@ void add_growth(Finding& finding, const Facts& facts, const Leak& leak) {
   add_held(finding, series, leak.growth.to);
   finding.first_seen = leak.growth.from;
   finding.last_seen = leak.growth.to;
+}
+
+void name_what_keeps(Finding& finding, const Facts& facts, const Leak& leak) {
+  name_grown_container(finding, *facts.run,
+                       {.process = leak.series->key(),
+                        .from = leak.growth.from,
+                        .to = leak.growth.to,
+                        .count_per_second = leak.growth.per_second});
 }
 
 OwnWords outlook(const Leak& leak) {
@@ -347,6 +356,7 @@ std::optional<Finding> kept_batches(const Facts& facts, const std::vector<Leak>&
   finding.message = describe(*facts.run, leak->series->key()) +
                     " keeps the tensors of batches: " + own(leak->of_kind) + " segments, " +
                     count_rate_text(leak->growth.per_second) + " more" + outlook(*leak);
+  name_what_keeps(finding, facts, *leak);
   add_growth(finding, facts, *leak);
   finding.rule_out("DLP0204", "the workers' descriptors do not grow with them");
   if (leak->exceeds_flight) {
@@ -385,6 +395,7 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
                       (first.second ? " and " + plural_of(*first.second) + "," : "") +
                       " and does not close them: " + own(first.of_kind) + " open, " +
                       count_rate_text(first.growth.per_second) + " more" + outlook(first);
+    name_what_keeps(finding, facts, first);
     if (alike.size() > 1)
       finding.message += " (" + counted(alike.size() - 1, "process") + " more like it)";
     for (const Leak* leak : alike)

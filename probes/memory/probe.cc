@@ -71,6 +71,7 @@ const Probe kProbe = {.name = "memory",
                       .table = kTable,
                       .judges_ends = true,
                       .needs_shared_files = true,
+                      .needs_containers = true,
                       .watch_of_pid_s = 30};
 
 }  // namespace dlprobe::probes::memory

@@ -10,6 +10,7 @@
 #include "lib/base/units.h"
 #include "probes/facts/count_growth.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/grown_containers.h"
 #include "probes/facts/waits.h"
 #include "probes/memory/remedies.h"
 
@@ -232,6 +233,18 @@ bool runs_another_program(const Facts& facts, const Grower& grower) {
   return is_known && *program != *facts.trainer->exe;
 }
 
+// Workers are alike: of one of them.
+void name_what_grew(Finding& finding, const Facts& facts, const std::vector<Grower>& some) {
+  for (const Grower& each : some) {
+    if (name_grown_container(finding, *facts.run,
+                             {.process = each.memory->info->key,
+                              .from = each.growth.from,
+                              .to = each.growth.to,
+                              .bytes_per_second = each.growth.per_second}))
+      return;
+  }
+}
+
 Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
                 const std::vector<Grower>& every, Role role) {
   Finding finding = new_finding(FindingCode::kWorkerMemoryLeak, Confidence::kLikely);
@@ -239,6 +252,7 @@ Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
   finding.message = who_does(facts, some, role, "leak") + " " + rate_text(sum.per_second);
   if (some.size() > 1) finding.message += " together";
   finding.discriminator = to_string(role);
+  name_what_grew(finding, facts, some);
   set_growth_of(finding, facts, some, every);
   const bool may_end =
       sum.is_brief && role == Role::kOther && std::ranges::all_of(some, [&](const Grower& each) {
@@ -284,11 +298,12 @@ void set_growth(Finding& finding, const Growth& growth, const Message& source) {
   finding.confidence = growth.is_long_watched ? Confidence::kLikely : Confidence::kPossible;
   finding.first_seen = growth.from;
   finding.last_seen = growth.to;
-  finding.evidence = {
-      rate_fact("growth", growth.per_second, source),
-      rate_fact("growth_at_least", growth.least_per_second, "lower end of the 98 % interval"),
-      time_fact("seen_to_grow_for", growth.to - growth.from, source),
-      chance_fact("chance_without_a_trend", growth.p, "Mann-Kendall test of the lower envelope")};
+  finding.prove(rate_fact("growth", growth.per_second, source));
+  finding.prove(
+      rate_fact("growth_at_least", growth.least_per_second, "lower end of the 98 % interval"));
+  finding.prove(time_fact("seen_to_grow_for", growth.to - growth.from, source));
+  finding.prove(
+      chance_fact("chance_without_a_trend", growth.p, "Mann-Kendall test of the lower envelope"));
 }
 
 void set_outlook(Finding& finding, const Facts& facts, const Growth& growth,

@@ -84,7 +84,9 @@ bool ProbeJudge::seems_to_help(const PlannedAttempt& planned, const Run& attempt
 
 ExamineRequest request_for(const Probe& probe, std::vector<std::string> arguments) {
   return {.probe = std::string(probe.name),
-          .looks = {.snapshots = probe.needs_snapshots, .shared_files = probe.needs_shared_files},
+          .looks = {.snapshots = probe.needs_snapshots,
+                    .shared_files = probe.needs_shared_files,
+                    .containers = probe.needs_containers},
           .arguments = std::move(arguments)};
 }
 

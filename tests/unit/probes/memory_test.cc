@@ -803,6 +803,58 @@ Verdict with_group(double anon, double shmem, double file, double seconds) {
   return job.watch(seconds);
 }
 
+ContainerLook look_at(int32_t pid, double t, std::vector<GrownContainer> grown) {
+  return {.at = Scene::at(t),
+          .before_at = Scene::at(t - 5),
+          .process = key_of(pid),
+          .grown = std::move(grown)};
+}
+
+GrownContainer list_of(const std::string& name, uint64_t before, uint64_t count,
+                       std::optional<uint64_t> item_bytes = {}) {
+  return {.address = before % 10 + 1,
+          .name = name,
+          .type = "list",
+          .before = before,
+          .count = count,
+          .item_bytes = item_bytes,
+          .user = StackFrame{
+              .python = true, .function = "Meter.update", .file = "/job/t.py", .line = 12}};
+}
+
+TEST(WorkerMemoryLeak, NamesTheContainerThatGrowsWithIt) {
+  Job job(0);
+  job.has = leak_of({100}, 10);
+  for (uint64_t look = 1; look < 6; ++look) {
+    const double t = 5 * static_cast<double>(look);
+    job.run().grown.push_back(
+        look_at(100, t,
+                {list_of("Meter.steps", 5 + 50 * (look - 1), 5 + 50 * look, 40),
+                 list_of("Meter.h", 0 + 50 * (look - 1), 50 * look)}));
+  }
+  const auto finding = find(job.watch(36), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(
+      finding->message.plain(),
+      HasSubstr(
+          "its list Meter.h grew from 100 to 250 items meanwhile at t.py:12 in Meter.update"));
+}
+
+TEST(WorkerMemoryLeak, DoesNotNameAContainerOfNumbersNorOneThatStopped) {
+  Job job(0);
+  job.has = leak_of({100}, 10);
+  for (uint64_t look = 1; look < 6; ++look) {
+    const double t = 5 * static_cast<double>(look);
+    std::vector<GrownContainer> grown = {
+        list_of("Meter.steps", 5 + 50 * (look - 1), 5 + 50 * look, 40)};
+    if (look < 3) grown.push_back(list_of("Meter.cache", 7 + 50 * look, 7 + 50 * (look + 1)));
+    job.run().grown.push_back(look_at(100, t, std::move(grown)));
+  }
+  const auto finding = find(job.watch(36), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), Not(HasSubstr("Meter.")));
+}
+
 TEST(MemoryLimitTooLow, CountsWhatIsKeptAndNotThePageCache) {
   const auto finding = find(with_group(700, 240, 50, 15), FindingCode::kMemoryLimitTooLow);
   ASSERT_TRUE(finding);
