@@ -446,13 +446,13 @@ std::optional<Finding> growing_tasks(const ExitFacts& facts) {
   const bool are_threads = tasks->process && !tasks->are_workers && !tasks->are_zombies;
   finding.discriminator = are_threads ? "growing-threads" : "growing-processes";
   finding.message = message_of_growth(run, *tasks, count);
-  if (tasks->process) name_what_keeps(finding, run, *tasks);
   const ProcessInfo* trainer = first_of_role(run, Role::kTrainer);
   if (tasks->process) finding.processes = {*tasks->process};
   if (!tasks->process && trainer != nullptr) finding.processes = {trainer->key};
   const char* source = are_threads ? "num_threads of /proc/PID/stat" : "the process tree";
   finding.prove(count_fact("taken", count, source, tasks->growth.to));
   tell_count_growth(finding, tasks->growth, source, limit_ahead(run));
+  if (tasks->process) name_what_keeps(finding, run, *tasks);
   finding.remedies.push_back(remedy_of_growth(*tasks));
   return finding;
 }
