@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/units.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
 
@@ -104,10 +105,12 @@ void name_crowd_of_threads(Finding& finding, const Run& run, const Risen& risen)
   const auto last = std::ranges::find_if(
       run.grown.rbegin(), run.grown.rend(),
       [&](const ContainerLook& look) { return look.process == risen.process; });
-  if (last == run.grown.rend() || !last->crowd || last->in_crowd * 2 < last->threads) return;
+  if (last == run.grown.rend() || last->in_crowd * 2 < last->threads) return;
+  const std::optional<StackFrame>& crowd = last->crowd;
+  if (!crowd) return;
   finding.message += "; " + own(last->in_crowd) + " of them stand";
   finding.prove(count_fact("threads_that_stand_there", last->in_crowd, kReader, last->at));
-  add_place(finding, *last->crowd, "threads stand in");
+  add_place(finding, *crowd, "threads stand in");
 }
 
 }  // namespace dlprobe

@@ -176,6 +176,7 @@ void ContainerWatch::look_if_due(const ProcessTree& tree, BootNs now, RecordSink
          .threads = sample.threads,
          .children = children[next->key.pid]};
   std::vector<ProcessKey> living;
+  living.reserve(had_.size());
   for (const auto& [key, each] : had_)
     living.push_back(key);
   const State::Target target{.key = next->key, .directory = next->directory};

@@ -1,5 +1,7 @@
 #include "lib/stacks/python/containers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <string_view>
@@ -121,26 +123,14 @@ void PythonContainers::expand(size_t number) {
     inner.value = values_.word(node.value + (type->name == "cell" ? kCellContent : kMethodSelf));
     add(inner);
   } else if (type->name == kLruCache) {
-    const uint64_t dict = cached_results(node.value, *type);
-    const auto count = dict == 0 ? std::nullopt : values_.length(dict, *values_.type_of(dict));
-    if (count) found_.push_back({.address = dict, .count = *count, .node = number});
+    add_cached_results(number, *type);
   } else if (type->is_type()) {
     if (node.step == Step::kGlobal) {
       const PythonType* of_instances = values_.type_at(node.value);
       if (of_instances != nullptr) expand_class(number, *of_instances);
     }
   } else if (const auto count = values_.length(node.value, *type)) {
-    if (!type->is_tuple())
-      found_.push_back({.address = node.value, .count = *count, .node = number});
-    if (*count > kMostItems) return;
-    uint64_t index = 0;
-    for (const auto& [key, value] : values_.items(node.value, *type, kMostItems))
-      add({.value = value,
-           .parent = number,
-           .step = Step::kItem,
-           .key = key,
-           .index = index++,
-           .depth = node.depth + 1});
+    expand_container(number, *type, *count);
   } else if (type->name != "function" && type->name != "module") {
     for (const auto& [key, value] : values_.attributes(node.value, *type, kMostNames))
       add({.value = value,
@@ -150,6 +140,27 @@ void PythonContainers::expand(size_t number) {
            .depth = node.depth + 1});
     expand_class(number, *type);
   }
+}
+
+void PythonContainers::expand_container(size_t number, const PythonType& type, uint64_t count) {
+  const Node node = nodes_[number];
+  if (!type.is_tuple()) found_.push_back({.address = node.value, .count = count, .node = number});
+  if (count > kMostItems) return;
+  uint64_t index = 0;
+  for (const auto& [key, value] : values_.items(node.value, type, kMostItems))
+    add({.value = value,
+         .parent = number,
+         .step = Step::kItem,
+         .key = key,
+         .index = index++,
+         .depth = node.depth + 1});
+}
+
+void PythonContainers::add_cached_results(size_t number, const PythonType& type) {
+  const uint64_t dict = cached_results(nodes_[number].value, type);
+  const PythonType* of_dict = values_.type_of(dict);
+  const auto count = of_dict == nullptr ? std::nullopt : values_.length(dict, *of_dict);
+  if (count) found_.push_back({.address = dict, .count = *count, .node = number});
 }
 
 // What all instances share.
@@ -201,14 +212,14 @@ std::string PythonContainers::name_of(const PythonContainer& container) {
     if (node.step == Step::kItem) {
       const bool has_name = !key.empty() && key.size() <= 40;
       const std::string at = node.key == 0 ? std::to_string(node.index) : "...";
-      behind = (has_name ? "['" + key + "']" : "[" + at + "]") + behind;
+      behind.insert(0, has_name ? fmt::format("['{}']", key) : fmt::format("[{}]", at));
       number = node.parent;
       continue;
     }
     if (node.step != Step::kAttribute) return key + behind;
     const PythonType* type = values_.type_of(nodes_[node.parent].value);
     if (type != nullptr && type->is_type()) type = values_.type_at(nodes_[node.parent].value);
-    return (type == nullptr ? "" : type->name + ".") + key + behind;
+    return type == nullptr ? key + behind : fmt::format("{}.{}{}", type->name, key, behind);
   }
   return behind;
 }
@@ -258,9 +269,7 @@ std::optional<PythonFrame> PythonContainers::user_in(uint64_t dict, const std::s
     const PythonType* type = values_.type_of(value);
     if (type == nullptr) continue;
     if (type->is_type() && depth > 0) {
-      const PythonType* of_instances = values_.type_at(value);
-      if (of_instances == nullptr || !is_of_program(*of_instances)) continue;
-      if (auto user = user_in(of_instances->dict, name, depth - 1)) return user;
+      if (auto user = user_in_class(value, name)) return user;
     }
     if (type->name != "function" || !uses(value, name)) continue;
     auto place = place_of_function(value);
@@ -269,6 +278,13 @@ std::optional<PythonFrame> PythonContainers::user_in(uint64_t dict, const std::s
     maker = std::move(place);
   }
   return maker;
+}
+
+std::optional<PythonFrame> PythonContainers::user_in_class(uint64_t address,
+                                                           const std::string& name) {
+  const PythonType* type = values_.type_at(address);
+  if (type == nullptr || !is_of_program(*type)) return std::nullopt;
+  return user_in(type->dict, name, 0);
 }
 
 bool PythonContainers::uses(uint64_t function, const std::string& name) {

@@ -66,11 +66,14 @@ class PythonContainers {
   std::optional<std::string> file_of_module(uint64_t dict);
   void add_frame(const PythonFrame& frame, const PythonFramePlace& place);
   void expand(size_t number);
+  void add_cached_results(size_t number, const PythonType& type);
+  void expand_container(size_t number, const PythonType& type, uint64_t count);
   void expand_class(size_t parent, const PythonType& type);
   bool is_of_program(const PythonType& type);
   uint64_t cached_results(uint64_t wrapper, const PythonType& type);
   uint64_t wrapped_function(uint64_t wrapper, const PythonType& type);
   std::optional<PythonFrame> user_in(uint64_t dict, const std::string& name, int depth);
+  std::optional<PythonFrame> user_in_class(uint64_t address, const std::string& name);
   std::optional<PythonFrame> place_of_function(uint64_t function);
   bool uses(uint64_t function, const std::string& name);
   std::optional<uint64_t> bytes_of(uint64_t object, int levels);
