@@ -65,6 +65,15 @@ std::vector<size_t> circle_from(const Facts& facts, size_t start, IsLink is_part
   return {};
 }
 
+constexpr const char* kTakenTwice =
+    "Do not take it twice (multiprocessing.RLock), and always release it: with lock:";
+
+// Whether it may have run into its own lock by a handler of a signal.
+bool may_be_of_handler(const ThreadFacts& thread) {
+  const bool is_known = thread.info != nullptr && thread.info->signals_caught.has_value();
+  return thread.woke || (thread.is_main() && is_known && may_be_woken_by_signal(thread));
+}
+
 OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle) {
   if (std::ranges::all_of(circle, [&](size_t each) { return waits_for_data(facts.threads[each]); }))
     return "Flush what one writes and the other waits for: print(..., flush=True), python -u, "
@@ -75,12 +84,10 @@ OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle
     return "Do not wait for a thread while a module is imported: start it in a function that is "
            "called after the import";
   const ThreadFacts& first = facts.threads[circle.front()];
-  if (circle.size() == 1 && first.woke)
+  if (circle.size() == 1 && may_be_of_handler(first))
     return "A handler of a signal must not take a lock that the code it interrupts may have: set a "
            "flag in it, and take the lock later";
-  if (circle.size() == 1)
-    return "Do not take it twice (multiprocessing.RLock), and always release it: with "
-           "lock:";
+  if (circle.size() == 1) return kTakenTwice;
   const auto has = [&](NeedKind kind) {
     return std::ranges::any_of(circle,
                                [&](size_t each) { return facts.threads[each].need.kind == kind; });
@@ -125,6 +132,9 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
   finding.rule_out("contention", "each waits for the next, and none ran");
   finding.remedies.push_back(
       {.title = advice_for_circle(facts, circle), .verify = "dlprobe deadlock --pid PID"});
+  // Nothing but that it has handlers of signals speaks for one.
+  if (circle.size() == 1 && !first.woke && may_be_of_handler(first))
+    finding.remedies.push_back({.title = kTakenTwice});
   return {std::move(finding), circle.front()};
 }
 

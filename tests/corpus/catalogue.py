@@ -159,6 +159,7 @@ def hangs_of_python():
     # A threading.Lock does not say who has it: taken twice, or copied locked, look alike.
     yield from slow("cycle-self-lock", "hang_cycle.py self-lock", ("DLP0303", "DLP0306"))
     yield from pair("cycle-handler", "hang_cycle.py handler", "DLP0303", confidence="certain")
+    yield from pair("cycle-handler-queue", "hang_cycle.py handler-queue", "DLP0303", confidence="certain")
     yield from pair("cycle-gil", "hang_cycle.py gil", ("DLP0303", "DLP0307"))
     yield from everywhere("semaphore-holder-killed", "hang_peer.py semaphore-holder-killed", "DLP0304")
     yield from pair("pipe-without-writer", "hang_peer.py pipe-without-writer", "DLP0308")

@@ -4,6 +4,7 @@ Twin: in the same order, by many threads that want them at once.
 """
 import multiprocessing
 import os
+import queue
 import signal
 import threading
 import time
@@ -121,6 +122,32 @@ def handler(make, options):
     train(loader)
 
 
+class NotedQueue(queue.Queue):
+    """A queue.Queue whose first item comes with a signal."""
+
+    def _put(self, item):
+        super()._put(item)
+        if item == 0:
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+
+def handler_of_queue(make, options):
+    """A handler puts into the queue in whose put() its signal came: a queue's lock is taken by its conditions."""
+    seen = queue.SimpleQueue() if options.healthy else make()
+    options.workers = 1
+
+    def fetch(index):
+        if index == 0:
+            signal.signal(signal.SIGUSR1, lambda _signal, _frame: seen.put(-1))
+            claim("moves" if options.healthy else "still")
+        seen.put(index)
+        time.sleep(0.01)
+        return index
+
+    expect(1)
+    train(Loader(fetch, options))
+
+
 def gil(_make, options):
     """One thread has the mutex and wants the GIL, the other the GIL and wants the mutex."""
 
@@ -154,7 +181,7 @@ KINDS = {"native": (two_threads, NativeMutex), "lock": (two_threads, threading.L
          "rlock": (two_threads, threading.RLock), "processes": (two_processes, multiprocessing.Lock),
          "self-native": (one_thread, NativeMutex), "self-lock": (one_thread, threading.Lock),
          "self-processes": (one_thread, multiprocessing.Lock), "handler": (handler, threading.Lock),
-         "gil": (gil, None)}
+         "handler-queue": (handler_of_queue, NotedQueue), "gil": (gil, None)}
 
 
 def main():

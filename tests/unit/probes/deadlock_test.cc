@@ -81,6 +81,21 @@ TEST(Deadlock, ALockThatItsOwnThreadHasIsACircleThoughSignalsWakeIt) {
   EXPECT_FALSE(has_error(scene.examine()));
 }
 
+TEST(Deadlock, ALockThatItsOwnThreadHasMayBeAHandlers) {
+  HangScene scene;
+  FutexWait lock = python_lock();
+  lock.owner_tid = kWorker;
+  scene.wait_in_futex(scene.main(kWorker), lock);
+  scene.info(kWorker).signals_caught = 0;
+  const auto advice = [&] {
+    const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+    return finding ? finding->remedies.front().title.plain() : "";
+  };
+  EXPECT_THAT(advice(), testing::HasSubstr("take it twice"));
+  scene.info(kWorker).signals_caught = uint64_t{1} << (SIGALRM - 1);
+  EXPECT_THAT(advice(), testing::HasSubstr("handler of a signal"));
+}
+
 TEST(Deadlock, MutexOfAThreadThatWorksIsContention) {
   HangScene scene = busy_scene();
   scene.run(scene.add_thread(kWorker, 150));

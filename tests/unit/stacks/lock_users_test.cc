@@ -52,6 +52,21 @@ class UsersOfLocks : public ::testing::Test {
     memory.set_text(definition + 0x40, name);
   }
 
+  /// A method of a threading.Condition, as in Python 3.12.
+  void add_condition_method(uint64_t object, const std::string& name, uint64_t lock = kHeldLock) {
+    constexpr uint64_t kText = 40;
+    const uint64_t condition = object + 0x60;
+    const uint64_t function = object + 0xC0;
+    set_type(object, "method");
+    memory.set(object + 16, function);
+    memory.set(object + 24, condition);
+    set_type(condition, "Condition");
+    memory.set(condition - 24, object + 0x180 - 1);
+    memory.set(object + 0x180, lock);
+    memory.set(function + 16 + 2 * 8, object + 0x140);
+    memory.set_text(object + 0x140 + kText, name);
+  }
+
   /// The next outer function of a thread, with those values on its stack.
   void add_frame(int32_t tid, const std::string& file, const std::string& function,
                  const std::vector<uint64_t>& values) {
@@ -128,6 +143,36 @@ TEST_F(UsersOfLocks, OtherMethodsAndOtherLocksAreNone) {
   add_method(kUsersHeap + 0x800, "__exit__er");
   add_frame(kMain, "/srv/train.py", "step",
             {kUsersHeap + 0x600, kUsersHeap + 0x700, kUsersHeap + 0x800, kHeldLock});
+  EXPECT_EQ(holder(), std::nullopt);
+}
+
+TEST_F(UsersOfLocks, WhoIsInAWithOnAConditionHasItsLock) {
+  constexpr uint64_t kOuter = kUsersHeap + 0x800;
+  constexpr uint64_t kInner = kUsersHeap + 0xA00;
+  add_condition_method(kOuter, "__exit__");
+  add_condition_method(kInner, "__exit__");
+  // A handler of a signal puts into the queue in whose put() it came.
+  add_frame(kConsumer, kThreading, "Condition.__enter__", {kPendingExit});
+  add_frame(kConsumer, kQueue, "Queue.put", {kInner});
+  add_frame(kConsumer, "/srv/train.py", "handle", {});
+  EXPECT_EQ(holder(), std::nullopt) << "it has not entered";
+  add_frame(kConsumer, kQueue, "Queue.put", {kOuter});
+  EXPECT_EQ(holder(), kConsumer);
+  add_frame(kConsumer, kThreading, "Condition.wait", {});
+  EXPECT_EQ(holder(), std::nullopt) << "it may have given the lock back";
+}
+
+TEST_F(UsersOfLocks, OtherMethodsAndOtherConditionsAreNone) {
+  add_condition_method(kUsersHeap + 0x800, "notify_al");
+  add_condition_method(kUsersHeap + 0xA00, "__exit__", kHeldLock + 0x20);
+  add_frame(kConsumer, "/srv/train.py", "write", {kPendingExit});
+  add_frame(kMain, "/srv/train.py", "step", {kUsersHeap + 0x800, kUsersHeap + 0xA00});
+  EXPECT_EQ(holder(), std::nullopt);
+  // Who leaves it may have given it back already.
+  constexpr uint64_t kLeft = kUsersHeap + 0xC00;
+  add_condition_method(kLeft, "__exit__");
+  add_frame(12, kThreading, "Condition.__exit__", {});
+  add_frame(12, kQueue, "Queue.put", {kLeft});
   EXPECT_EQ(holder(), std::nullopt);
 }
 
