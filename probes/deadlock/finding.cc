@@ -148,7 +148,16 @@ void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread) {
          .verify = "dlprobe deadlock --pid PID"});
     return;
   }
-  add_remedy_of_clean_start(finding);
+  if (thread.info != nullptr && thread.info->start_method == StartMethod::kForkserver) {
+    finding.remedies.push_back(
+        {.title = "Let no module that the fork server preloads start a thread, or spawn workers",
+         .commands = {"multiprocessing.set_forkserver_preload([])",
+                      "multiprocessing.get_context('spawn')"},
+         .verify = "dlprobe deadlock --pid PID",
+         .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
+  } else {
+    add_remedy_of_clean_start(finding);
+  }
   for (const StackFrame& frame : thread.thread->stack) {
     if (!frame.python && add_remedy_for_library(finding, frame.file)) return;
   }

@@ -153,15 +153,7 @@ Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
                     " that no thread can release: " +
                     (threads == 1 ? Message("its process has no other thread")
                                   : all_of(threads, "thread") + " of its process wait");
-  if (is_of_fork_server(facts, waiter.process->key)) {
-    finding.remedies.push_back(
-        {.title = "Let no module that the fork server preloads start a thread, or spawn workers",
-         .commands = {"multiprocessing.set_forkserver_preload([])",
-                      "multiprocessing.get_context('spawn')"},
-         .verify = "dlprobe deadlock --pid PID"});
-  } else {
-    add_remedies_for_fork(finding, waiter);
-  }
+  add_remedies_for_fork(finding, waiter);
   finding.remedies.push_back(
       {.title = "If the worker made the lock itself: do not take it twice in one thread",
        .commands = {"threading.RLock()"}});

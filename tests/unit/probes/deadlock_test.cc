@@ -242,6 +242,17 @@ TEST(Deadlock, LibraryWhoseThreadsForkDidNotCopy) {
   EXPECT_TRUE(std::ranges::any_of(finding->remedies, names_polars));
 }
 
+TEST(Deadlock, LibraryThatTheForkServerPreloads) {
+  HangScene scene = library_scene(0);
+  scene.info(kWorker).start_method = StartMethod::kForkserver;
+  const auto finding = find(scene.examine(), FindingCode::kForkLostThreadPool);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->remedies.front().title.plain(), testing::HasSubstr("fork server preloads"));
+  for (const Remedy& remedy : finding->remedies)
+    for (const Message& command : remedy.commands)
+      EXPECT_THAT(command.plain(), testing::Not(testing::HasSubstr("'forkserver'")));
+}
+
 TEST(Deadlock, LibraryThatStartedItsThreadsAnew) {
   EXPECT_FALSE(find(library_scene(2).examine(), FindingCode::kForkLostThreadPool));
 }
