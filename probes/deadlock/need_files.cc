@@ -91,6 +91,7 @@ class ChannelNeed : public Waiter {
               .relation = "woken by one of",
               .providers = others_of_the_process(),
               .others_may = true};
+    if (waiter_.role() == Role::kForkserver) return of_fork_server(std::move(need));
     const bool only_own = std::ranges::all_of(thread_.wait.files, [&](const WaitedFile& file) {
       const auto other = other_end(file);
       return other && std::ranges::none_of(facts_.last->channel_ends, [&](const ChannelEnd& end) {
@@ -142,6 +143,17 @@ class ChannelNeed : public Waiter {
 
   static Message words_of(const ChannelEnd& end) {
     return " process " + own(end.pid) + " (" + as_name(end.comm) + "), which is none of this job";
+  }
+
+  // multiprocessing's: a trainer or worker asks it for a new process, or one that it forked ends.
+  Need of_fork_server(Need need) const {
+    need.providers.clear();
+    for (size_t i = 0; i < facts_.threads.size(); ++i) {
+      const Role role = facts_.threads[i].role();
+      if (role == Role::kTrainer || role == Role::kWorker) need.providers.push_back(i);
+    }
+    need.others_may = false;
+    return need;
   }
 
   // Whom the loop waits for beside its own process: the first it is connected to.

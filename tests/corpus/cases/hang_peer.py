@@ -158,10 +158,10 @@ def healthy_pool_task(number):
     return number
 
 
-def pool_worker_died(options):
+def pool_worker_died(options, method="fork"):
     """multiprocessing.Pool starts another worker, and waits for ever for the task that went with the first."""
     task = healthy_pool_task if options.healthy else pool_task
-    with multiprocessing.Pool(options.workers) as pool:
+    with multiprocessing.get_context(method).Pool(options.workers) as pool:
         expect(1)
         claim("moves" if options.healthy else "still")
         while True:
@@ -449,7 +449,8 @@ KINDS = {"request-in-a-buffer": request_in_a_buffer,
          "semaphore-holder-killed": semaphore_holder_killed, "pipe-without-writer": pipe_without_writer,
          "queue-without-producer": queue_without_producer, "stopped": stopped,
          "orphans-that-write": orphans_that_write, "orphans-that-wait": orphans_that_wait,
-         "pool-worker-died": pool_worker_died, "join-before-get": join_before_get}
+         "pool-worker-died": pool_worker_died, "pool-of-fork-server": partial(pool_worker_died, method="forkserver"),
+         "join-before-get": join_before_get}
 
 
 def main():

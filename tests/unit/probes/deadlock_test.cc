@@ -1061,6 +1061,31 @@ TEST(Deadlock, AnEventLoopWaitsForItsThreadThatWaitsForALostLock) {
   EXPECT_FALSE(find(verdict, FindingCode::kPipeWithoutPeer));
 }
 
+// A pool's thread waits for the fork server to say that a worker has ended, and that one for its
+// children, or for somebody who asks for a new one.
+TEST(Deadlock, AForkServerSavesNobodyByItself) {
+  constexpr int32_t kServer = 103;
+  constexpr uint64_t kSentinel = 5000;
+  HangScene scene(3);
+  scene.info(kServer).role = Role::kForkserver;
+  scene.wait_in_recv(scene.main(kServer), 7001, 7002);
+  scene.main(kServer).wait.syscall = 232;  // epoll_wait
+  scene.main(kServer).wait.args[3] = 0xFFFFFFFF;
+  scene.has_socket(kServer, 7001);
+  scene.has_socket(kServer, 7002);
+  scene.has_end(kServer, kSentinel, false, true);
+  scene.wait_in_futex(scene.main(kTrainer), futex(LockKind::kCondition, 0x5000));
+  scene.stack(scene.main(kTrainer),
+              {python("MapResult.get", "/usr/lib/python3.11/multiprocessing/pool.py", 768),
+               python("main", "/srv/train.py", 8)});
+  scene.wait_in_read(scene.add_thread(kTrainer, 150), kSentinel);
+  const auto finding = find(scene.examine(), FindingCode::kBatchLostInWorker);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(number(*finding, "idle_processes"), 2);
+  scene.run(scene.main(kWorker));
+  EXPECT_FALSE(has_error(scene.examine())) << "it may yet end";
+}
+
 // A worker in the middle of a batch, whose coroutines wait for one another.
 HangScene worker_in_event_loop(uint64_t timeout) {
   HangScene scene(2);
