@@ -155,7 +155,8 @@ constexpr void list_fields(auto&& field, Of<ChannelEnd> /*of*/) {
   field("pid", &ChannelEnd::pid, "which may be outside of the tree");
   field("comm", &ChannelEnd::comm, "hostile text");
   field("fd", &ChannelEnd::fd, "the descriptor; -1: a mapping");
-  field("r", &ChannelEnd::reads, "it can read");
+  field("r", &ChannelEnd::reads,
+        "It can read. Of a lock: it took it, and is no copy that fork made of the open file");
   field("w", &ChannelEnd::writes, "of a lock: it holds it");
   field("sibling", &ChannelEnd::orphaned_sibling,
         "A process outside of the tree that was forked from the same process as one of the tree, "

@@ -42,7 +42,13 @@ Expected<FdInfo> parse_fdinfo(std::string_view text) {
   for_each_line(text, [&](std::string_view line) {
     const bool is_lock =
         std::ranges::any_of(kLocks, [&](auto kind) { return line.contains(kind); });
-    if (line.starts_with("lock:") && is_lock) info.holds_lock = true;
+    if (!line.starts_with("lock:") || !is_lock) return;
+    info.holds_lock = true;
+    // "lock:	1: FLOCK  ADVISORY  WRITE 4711 fe:00:1860237 0 EOF"
+    const auto fields = split_fields(line);
+    constexpr size_t kTaker = 5;
+    const auto taker = fields.size() > kTaker ? parse_int<int32_t>(fields[kTaker]) : std::nullopt;
+    if (taker) info.lock_takers.push_back(*taker);
   });
   if (const auto in_flight = find_value(text, "scm_fds")) {
     info.scm_fds = parse_int<uint64_t>(*in_flight);

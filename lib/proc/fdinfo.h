@@ -16,6 +16,7 @@ struct FdInfo {
   std::optional<uint64_t> scm_fds;  ///< of a UNIX socket: descriptors in flight in its queue
   /// The open file has a lock of flock(2), or the process one of fcntl(2) ("lock:").
   bool holds_lock = false;
+  std::vector<int32_t> lock_takers;    ///< the processes that took these locks
   std::vector<int32_t> epoll_targets;  ///< of an epoll: the descriptors it watches ("tfd:")
 
   bool operator==(const FdInfo&) const = default;

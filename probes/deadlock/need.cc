@@ -114,13 +114,20 @@ class AnyNeed : public Waiter {
     need.label = "lock of file " + own(inode);
     std::optional<int32_t> held_outside;
     bool held = false;
+    const auto has_it = [&](const ChannelEnd& end) {
+      return end.inode == inode && end.kind == EndKind::kFileLock && end.writes;
+    };
+    // Of who took it forked children have the open file, and with it the lock, too.
+    const bool is_taker_there = std::ranges::any_of(
+        facts_.last->channel_ends, [&](const ChannelEnd& end) { return has_it(end) && end.reads; });
     for (const ChannelEnd& end : facts_.last->channel_ends) {
-      if (end.inode != inode || end.kind != EndKind::kFileLock || !end.writes) continue;
+      if (!has_it(end)) continue;
       held = true;
       const auto threads = threads_of(end.pid);
       if (threads.empty()) held_outside = end.pid;
       // By another open file its own process, or the thread itself, may have it.
-      std::ranges::copy(threads, std::back_inserter(need.providers));
+      const bool is_copy = is_taker_there && !end.reads;
+      std::ranges::copy(threads, std::back_inserter(is_copy ? need.savers : need.providers));
     }
     need.others_may = !held || held_outside || !facts_.last->all_ends_seen;
     if (!need.providers.empty()) {

@@ -87,13 +87,24 @@ OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle
   if (circle.size() == 1 && may_be_of_handler(first))
     return "A handler of a signal must not take a lock that the code it interrupts may have: set a "
            "flag in it, and take the lock later";
+  if (circle.size() == 1 && first.need.kind == NeedKind::kFileLock)
+    return "A lock of a file counts for each open(): release it before the same process takes it "
+           "by another one";
   if (circle.size() == 1) return kTakenTwice;
+  const auto is_lock_with_copies = [&](size_t each) {
+    const Need& need = facts.threads[each].need;
+    return need.kind == NeedKind::kFileLock && !need.savers.empty();
+  };
   const auto has = [&](NeedKind kind) {
     return std::ranges::any_of(circle,
                                [&](size_t each) { return facts.threads[each].need.kind == kind; });
   };
   if (has(NeedKind::kChannel) && has(NeedKind::kFileLock))
-    return "Release the lock before you wait for a process that wants it";
+    return std::ranges::any_of(circle, is_lock_with_copies)
+               ? "Release the lock (fcntl.LOCK_UN) before you wait for a process that wants it, or "
+                 "do not take it there: closing the file leaves it to the copies that fork made"
+               : "Release the lock before you wait for a process that wants it, or do not take it "
+                 "there";
   if (has(NeedKind::kChannel))
     return "Empty a Queue or a pipe (process.communicate()) before you wait for the process that "
            "fills it";

@@ -118,7 +118,7 @@ class EndFinder {
     const uint64_t access = info->flags & O_ACCMODE;
     add_end({.inode = stat->inode,
              .kind = is_pipe ? EndKind::kPipe : EndKind::kFileLock,
-             .reads = is_pipe && access != O_WRONLY,
+             .reads = is_pipe ? access != O_WRONLY : std::ranges::count(info->lock_takers, pid) > 0,
              .writes = is_file || access != O_RDONLY},
             pid, name);
   }

@@ -1511,6 +1511,19 @@ TEST(Deadlock, ALockOfAFileHeldByWhoWaitsForItsWaiter) {
   EXPECT_TRUE(find(circle.examine(), FindingCode::kLockCycle));
 }
 
+TEST(Deadlock, ALockOfAFileOfWhichForkMadeCopies) {
+  HangScene scene;
+  scene.has_end(kWorker, 4242, false, true);
+  scene.wait_in_read(scene.main(kTrainer), 4242);
+  scene.has_flock(kTrainer, 600, true);
+  scene.has_flock(kWorker, 600);
+  scene.wait_in_flock(scene.main(kWorker), 600);
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(number(*finding, "threads_in_the_circle"), 2);
+  EXPECT_THAT(finding->remedies.front().title.plain(), testing::HasSubstr("fcntl.LOCK_UN"));
+}
+
 // The trainer waits for worker 101 to end, which waits for a semaphore that all of them share.
 HangScene scene_at_semaphore(int workers) {
   HangScene scene(workers);

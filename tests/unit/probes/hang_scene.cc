@@ -186,8 +186,8 @@ void HangScene::has_socket(int32_t pid, uint64_t socket) {
   tree_.channel_ends.back().kind = EndKind::kSocket;
 }
 
-void HangScene::has_flock(int32_t pid, uint64_t file) {
-  has_end(pid, file, false, true);
+void HangScene::has_flock(int32_t pid, uint64_t file, bool is_taker) {
+  has_end(pid, file, is_taker, true);
   tree_.channel_ends.back().kind = EndKind::kFileLock;
 }
 

@@ -66,7 +66,7 @@ class HangScene {
   void has_end(int32_t pid, uint64_t pipe, bool reads, bool writes);
   void has_no_end(int32_t pid, uint64_t pipe);
   void has_socket(int32_t pid, uint64_t socket);
-  void has_flock(int32_t pid, uint64_t file);
+  void has_flock(int32_t pid, uint64_t file, bool is_taker = false);
   /// The newest end, of a process outside of the tree, is that of a stopped one.
   void is_stopped_outside() { tree_.channel_ends.back().state = 'T'; }
   /// The same, but it runs between two looks.

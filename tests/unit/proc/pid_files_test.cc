@@ -312,6 +312,8 @@ TEST(FdInfo, GivesDescriptorsInFlightAndEpollTargets) {
        {"FLOCK  ADVISORY  WRITE 42 fe:00:7 0 EOF\n", "POSIX  ADVISORY  WRITE 42 fe:00:7 0 EOF\n",
         "OFDLCK ADVISORY  WRITE -1 fe:00:7 0 EOF\n"})
     EXPECT_TRUE(parse_fdinfo(file + lock)->holds_lock) << lock;
+  const std::string flock = "FLOCK  ADVISORY  WRITE 42 fe:00:7 0 EOF\n";
+  EXPECT_THAT(parse_fdinfo(file + flock)->lock_takers, ElementsAre(42));
   EXPECT_FALSE(parse_fdinfo(file + "LEASE  ACTIVE    READ 42 fe:00:7 0 EOF\n")->holds_lock);
   EXPECT_FALSE(parse_fdinfo("pos:\t0\nflags:\t0200"));
   EXPECT_FALSE(parse_fdinfo("pos:\t0\nflags:\t9\n"));
