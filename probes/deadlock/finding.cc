@@ -130,6 +130,13 @@ void add_remedy_for_answer(Finding& finding, const Facts& facts, const ThreadFac
   const bool is_of_thread = files.front().kind == FileKind::kEventfd;
   const bool is_outside = thread.need.kind == NeedKind::kOutside && peer == files.data();
   const bool is_of_loop = thread.need.kind == NeedKind::kNotification;
+  if (is_outside && peer->path.ends_with(":53")) {
+    finding.remedies.push_back(
+        {.title = "See whether the name server " + as_text(peer->path) +
+                  " answers (/etc/resolv.conf). No timeout of a request ends the wait for it",
+         .commands = {"getent hosts NAME", "RES_OPTIONS='timeout:2 attempts:2' python train.py"}});
+    return;
+  }
   if (!is_of_thread && !is_outside && !is_of_loop) return;
   std::vector<Message> commands = {"socket.setdefaulttimeout(60)", "requests.get(url, timeout=60)"};
   if (is_of_loop) commands = {"async with asyncio.timeout(60): await ..."};

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/units.h"
+#include "lib/foreign/libraries.h"
 #include "probes/deadlock/need_parts.h"
 #include "probes/deadlock/ranks.h"
 #include "probes/facts/facts.h"
@@ -42,6 +43,10 @@ class ChannelNeed : public Waiter {
     const WaitedFile& first = files.front();
     need.words =
         files.size() > 1 ? "one of " + counted(files.size(), "file") : words_of(first, for_data);
+    if (files.size() == 1 && asks_a_name_server()) {
+      const Message at = first.path.empty() ? Message() : " " + as_text(first.path);
+      need.words = "an answer of the name server" + at + " (getaddrinfo)";
+    }
     if (other_end(first)) {
       const OwnWords channel = own(to_string(first.kind)) + " " + own(first.inode);
       need.object = channel;
@@ -62,6 +67,14 @@ class ChannelNeed : public Waiter {
   }
 
  private:
+  // The C library's resolver waits on a socket.
+  bool asks_a_name_server() const {
+    const bool is_socket = thread_.wait.files.front().kind == FileKind::kSocket;
+    return is_socket && std::ranges::any_of(thread_.stack, [](const StackFrame& frame) {
+             return !frame.python && is_libc(frame.file) && frame.function == "__res_context_send";
+           });
+  }
+
   // A wait in epoll or select on, among others, a pipe or socket pair of which its process has the
   // other end: by that other threads, and handlers of signals, wake the loop (asyncio's self-pipe).
   bool is_event_loop() const {

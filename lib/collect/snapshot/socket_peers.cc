@@ -3,6 +3,7 @@
 #include <netinet/tcp.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -14,6 +15,20 @@ namespace dlprobe {
 namespace {
 
 /// The sockets of one network namespace, as far as somebody waits on them.
+// UDP's tables have the columns of TCP's.
+std::vector<TcpSocket> sockets_in(const Machine& machine, int32_t pid,
+                                  std::initializer_list<const char*> tables) {
+  constexpr size_t kTableLimit = size_t{16} << 20;
+  std::vector<TcpSocket> sockets;
+  for (const char* name : tables) {
+    const std::string path = "proc/" + std::to_string(pid) + "/net/" + name;
+    auto table = chain(machine.root->read(path, kTableLimit), parse_net_tcp);
+    if (!table) continue;  // not every kernel has IPv6
+    std::ranges::move(*table, std::back_inserter(sockets));
+  }
+  return sockets;
+}
+
 class SocketPeers {
  public:
   SocketPeers(const Machine& machine, int32_t pid) : machine_(machine), pid_(pid) {}
@@ -35,7 +50,7 @@ class SocketPeers {
     uint64_t inode = 0;
     bool listens = false;
     bool connects = false;
-    std::string remote;  ///< of TCP: its address and port
+    std::string remote;  ///< of TCP and connected UDP: its address and port
   };
   using Peers = std::map<uint64_t, Peer>;
 
@@ -85,6 +100,9 @@ class SocketPeers {
       const bool waits_for_accept = (is_here && found.inode == 0) || to_itself;
       if (waits_for_accept) found.inode = listener_at(each.remote, listening);
     }
+    for (const TcpSocket& each : sockets_in(machine_, pid_, {"udp", "udp6"}))
+      if (each.state == TCP_ESTABLISHED)
+        tcp_[each.inode].remote = text_of_address(without_mapping(each.remote));
   }
 
   // Of IPv4 in a socket of IPv6 ("::ffff:127.0.0.1") the IPv4 alone, as its client has it.
@@ -122,15 +140,7 @@ std::string network_of(const Machine& machine, int32_t pid) {
 }  // namespace
 
 std::vector<TcpSocket> tcp_sockets_of(const Machine& machine, int32_t pid) {
-  constexpr size_t kTableLimit = size_t{16} << 20;
-  std::vector<TcpSocket> sockets;
-  for (const char* name : {"tcp", "tcp6"}) {
-    const std::string path = "proc/" + std::to_string(pid) + "/net/" + name;
-    auto table = chain(machine.root->read(path, kTableLimit), parse_net_tcp);
-    if (!table) continue;  // not every kernel has IPv6
-    std::ranges::move(*table, std::back_inserter(sockets));
-  }
-  return sockets;
+  return sockets_in(machine, pid, {"tcp", "tcp6"});
 }
 
 void find_socket_peers(const Machine& machine, TreeSnapshot& tree, std::vector<Gap>& gaps) {

@@ -87,6 +87,18 @@ TEST_F(SocketPeers, OfATcpSocketTheOneOnThisMachine) {
   EXPECT_EQ(unanswered.path, "8.8.8.9:443");
 }
 
+TEST_F(SocketPeers, OfAConnectedUdpSocketTheAddress) {
+  const std::string head = "  sl  local_address rem_address st ...\n";
+  const std::string rest = " 00000000:00000000 00:00000000 00000000 0 0 ";
+  files.add("/proc/10/net/udp", head + " 0: 0100007F:C001 0909097F:0035 01" + rest + "902 2\n" +
+                                    " 1: 00000000:C002 00000000:0000 07" + rest + "903 2\n");
+  wait_on(10, 902);
+  wait_on(11, 903);
+  find_socket_peers(machine, tree, gaps);
+  EXPECT_EQ(tree.processes[0].threads[0].wait.files[0].path, "127.9.9.9:53");
+  EXPECT_EQ(tree.processes[1].threads[0].wait.files[0].path, "");
+}
+
 // A server that listens on [::] has IPv4 clients mapped; who it has not accepted yet has no inode.
 TEST_F(SocketPeers, OfATcpSocketThatIsNotAcceptedYetTheListeningOne) {
   const std::string head = "  sl  local_address rem_address st ...\n";

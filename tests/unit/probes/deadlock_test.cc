@@ -852,6 +852,18 @@ TEST(Deadlock, BothSidesOfAConnectionThatWaitForOneAnother) {
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
 }
 
+TEST(Deadlock, AWorkerThatAsksANameServer) {
+  HangScene scene;
+  scene.wait_in_recv(scene.main(kWorker), 7001, 0);
+  scene.stack(scene.main(kWorker),
+              stack_of_worker({native("poll", "/usr/lib/libc.so.6"),
+                               native("__res_context_send", "/usr/lib/libc.so.6"),
+                               python("Data.__getitem__", "/srv/train.py", 10)}));
+  const auto finding = find(scene.examine(), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("an answer of the name server"));
+}
+
 TEST(Deadlock, TwoThatWaitOnDifferentConnectionsAreNoTalk) {
   HangScene scene = scene_of_a_connection();
   scene.wait_in_recv(scene.main(kWorker), 7004, 7003);
