@@ -487,7 +487,8 @@ TEST_F(Fd, ALimitOfManyIsNotTooLow) {
   scene_.exit_with(Scene::kTrainerPid, 3.2, 1);
   const auto finding = find(examine(), FindingCode::kFdExhausted);
   ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->remedies.at(0).title.plain(), testing::HasSubstr("Close what a sample opens"));
+  EXPECT_THAT(finding->remedies.at(0).title.plain(),
+              testing::HasSubstr("Close what a sample opens"));
 }
 
 TEST_F(Fd, MappingsAtTheKernelsLimit) {
