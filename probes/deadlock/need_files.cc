@@ -41,12 +41,7 @@ class ChannelNeed : public Waiter {
       }
     }
     const WaitedFile& first = files.front();
-    need.words =
-        files.size() > 1 ? "one of " + counted(files.size(), "file") : words_of(first, for_data);
-    if (files.size() == 1 && asks_a_name_server()) {
-      const Message at = first.path.empty() ? Message() : " " + as_text(first.path);
-      need.words = "an answer of the name server" + at + " (getaddrinfo)";
-    }
+    need.words = words_of_wait(for_data);
     if (other_end(first)) {
       const OwnWords channel = own(to_string(first.kind)) + " " + own(first.inode);
       need.object = channel;
@@ -67,6 +62,15 @@ class ChannelNeed : public Waiter {
   }
 
  private:
+  Message words_of_wait(bool for_data) const {
+    const auto& files = thread_.wait.files;
+    if (files.size() > 1) return "one of " + counted(files.size(), "file");
+    if (!asks_a_name_server()) return words_of(files.front(), for_data);
+    const std::string& path = files.front().path;
+    const Message at = path.empty() ? Message() : " " + as_text(path);
+    return "an answer of the name server" + at + " (getaddrinfo)";
+  }
+
   // The C library's resolver waits on a socket.
   bool asks_a_name_server() const {
     const bool is_socket = thread_.wait.files.front().kind == FileKind::kSocket;

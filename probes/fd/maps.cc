@@ -126,21 +126,38 @@ void add_remedies(Finding& finding, uint64_t limit, bool are_segments) {
                               .verify = "sysctl vm.max_map_count"});
 }
 
+struct Fullest {
+  const Series* series = nullptr;
+  std::optional<BootNs> came_at;  ///< when it came to the limit, after its last count
+};
+
+Fullest fullest_of(const Facts& facts, uint64_t limit) {
+  Fullest fullest;
+  for (const Series& series : facts.series) {
+    const CountAt* most = most_of(series);
+    if (most == nullptr) continue;
+    const auto came_at = came_to(facts, series, limit);
+    const bool is_fuller =
+        fullest.series == nullptr || (came_at.has_value() == fullest.came_at.has_value()
+                                          ? most->count > most_of(*fullest.series)->count
+                                          : came_at.has_value());
+    if (is_fuller) fullest = {.series = &series, .came_at = came_at};
+  }
+  return fullest;
+}
+
+OwnWords after_that_count(const CountAt& count, const std::optional<BootNs>& came_at) {
+  if (!came_at) return "";
+  return ", which it came to " + format_duration(std::chrono::nanoseconds(*came_at - count.at)) +
+         " after that count";
+}
+
 }  // namespace
 
 std::optional<Finding> mappings_exhausted(const Facts& facts) {
   const auto limit = facts.header->host.max_map_count;
   if (!limit || *limit == 0) return std::nullopt;
-  const Series* fullest = nullptr;
-  std::optional<BootNs> came_at;
-  for (const Series& series : facts.series) {
-    if (most_of(series) == nullptr) continue;
-    const auto at = came_to(facts, series, *limit);
-    if (fullest == nullptr || (at && !came_at) ||
-        (!came_at && most_of(series)->count > most_of(*fullest)->count))
-      fullest = &series;
-    if (at) came_at = at;
-  }
+  const auto [fullest, came_at] = fullest_of(facts, *limit);
   if (fullest == nullptr) return std::nullopt;
   const CountAt most = *most_of(*fullest);
   if (!came_at && most.count * 10 < *limit * 8) return std::nullopt;
@@ -161,10 +178,7 @@ std::optional<Finding> mappings_exhausted(const Facts& facts) {
       facts.run->ledgers.empty() ? 0 : mapped_segments(facts.run->ledgers.back(), fullest->key());
   finding.message = describe(*facts.run, fullest->key()) + " has " + own(most.count) +
                     " memory mappings; the limit vm.max_map_count is " + own(*limit);
-  if (came_at)
-    finding.message += ", which it came to " +
-                       format_duration(std::chrono::nanoseconds(*came_at - most.at)) +
-                       " after that count";
+  finding.message += after_that_count(most, came_at);
   if (segments > most.count / 2)
     finding.message += "; " + own(segments) + " of them are segments in /dev/shm";
   if (failure != nullptr)

@@ -139,6 +139,19 @@ std::optional<uint64_t> LockUsers::lock_of_condition_exit(uint64_t object) {
   return std::nullopt;
 }
 
+void LockUsers::note_use(Use use, bool waits_for_condition) {
+  const uint64_t word = use.object;
+  if (word == 0 || word % kPointerBytes != 0) return;
+  if (const auto lock = locks_.contains(word) ? std::optional(word) : lock_of_exit(word)) {
+    use.is_between = false;
+    uses_[*lock].push_back(use);
+  } else if (waits_for_condition) {
+    return;
+  } else if (const auto of_condition = lock_of_condition_exit(word)) {
+    uses_[*of_condition].push_back(use);
+  }
+}
+
 void LockUsers::find_uses(int32_t tid, const PythonThread& thread) {
   const size_t frames = own_frames(thread);
   const bool waits = waits_for_condition(thread);
@@ -151,16 +164,8 @@ void LockUsers::find_uses(int32_t tid, const PythonThread& thread) {
     values_left_ -= count;
     std::vector<uint64_t> words(count);
     if (!memory_.read(values.begin, std::as_writable_bytes(std::span(words)))) continue;
-    for (const uint64_t word : words) {
-      if (word == 0 || word % kPointerBytes != 0) continue;
-      const auto lock = locks_.contains(word) ? std::optional(word) : lock_of_exit(word);
-      if (lock) uses_[*lock].push_back({.tid = tid, .innermost = i == 0, .object = word});
-      if (lock || waits) continue;
-      const auto of_condition = lock_of_condition_exit(word);
-      if (of_condition)
-        uses_[*of_condition].push_back(
-            {.tid = tid, .innermost = i == 0, .is_between = is_between, .object = word});
-    }
+    for (const uint64_t word : words)
+      note_use({.tid = tid, .innermost = i == 0, .is_between = is_between, .object = word}, waits);
   }
 }
 

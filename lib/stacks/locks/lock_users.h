@@ -45,6 +45,8 @@ class LockUsers {
     uint64_t object = 0;      ///< the lock itself, its __exit__, or that of a condition
   };
 
+  /// Of a value on a stack, where it is a lock or what leaves one.
+  void note_use(Use use, bool waits_for_condition);
   void find_uses(int32_t tid, const PythonThread& thread);
   void find_joined(int32_t tid, const PythonThread& thread);
   /// The lock of which that is the method __exit__.

@@ -101,10 +101,11 @@ class RunReporter {
         report.summary.headline != told_ || !examination.recording.attempts.empty();
     write(report, wrong && has_news);
     const auto& end = examination.recording.runs.back().end;
-    const bool is_ended_here = options_.on_hang == "kill" && end && !end->text.empty();
-    if (!wrong && !is_ended_here) tell_in_one_line(examination, report, code);
+    const std::string why_ended =
+        options_.on_hang == "kill" && end ? end->text.plain() : std::string();
+    if (!wrong && why_ended.empty()) tell_in_one_line(examination, report, code);
     tell_what_is_left(examination);
-    if (is_ended_here) complain(end->text.plain());
+    if (!why_ended.empty()) complain(why_ended);
     const bool failed_on =
         options_.fail_on_given && report.invocation.exit_code.value == kExitFinding;
     const int own_code = code == 0 && failed_on ? static_cast<int>(kExitFinding) : code;
