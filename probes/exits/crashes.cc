@@ -205,6 +205,24 @@ Remedy look_with_faulthandler(const ExitFacts& facts, const Death& death) {
   return look;
 }
 
+// CUDA opens dozens of devices; else a process has /dev/null, and perhaps a terminal, open.
+bool uses_gpu(const Run& run, const ProcessKey& key) {
+  constexpr uint64_t kMany = 8;
+  return std::ranges::any_of(run.samples, [&](const Sample& sample) {
+    const auto own = std::ranges::find(sample.processes, key, &ProcessSample::key);
+    return own != sample.processes.end() && own->fds && *own->fds && (*own->fds)->devices >= kMany;
+  });
+}
+
+// Torch calls abort() where it hears of a failed kernel while it frees memory of the GPU.
+Remedy look_at_kernels() {
+  return {.title =
+              "On a GPU a kernel may have failed before that: run it so that each ends before "
+              "the next line, which raises an exception then",
+          .commands = {"CUDA_LAUNCH_BLOCKING=1 python train.py"},
+          .verify = "dlprobe run -- COMMAND"};
+}
+
 void add_remedies_for_crash(const ExitFacts& facts, const Death& death, const StartEvent* crash,
                             ExitCause& cause) {
   const bool is_worker = death.process->role == Role::kWorker;
@@ -216,6 +234,8 @@ void add_remedies_for_crash(const ExitFacts& facts, const Death& death, const St
         "of another rank has another size";
     look.commands = {"PYTHONFAULTHANDLER=1 TORCH_DISTRIBUTED_DEBUG=DETAIL python train.py"};
   }
+  if (death.signal == SIGABRT && uses_gpu(*facts.run, death.process->key))
+    cause.remedies.push_back(look_at_kernels());
   cause.remedies.push_back(std::move(look));
   if (!is_worker) return;
   cause.remedies.push_back(

@@ -465,6 +465,15 @@ TEST_F(ExitsTest, AProcessThatCrashedTellsItsLine) {
   EXPECT_THAT(only().message.plain(), Not(HasSubstr("pack.py")));
 }
 
+TEST_F(ExitsTest, AProcessOnAGpuThatAbortsIsRunWithItsKernelsOneByOne) {
+  sent(1, 101, SIGABRT, -6, 101);
+  scene.exit_by_signal(101, 1.01, SIGABRT);
+  EXPECT_THAT(only().remedies.front().commands.front().plain(), Not(HasSubstr("CUDA")));
+  auto& processes = scene.run().samples.back().processes;
+  std::ranges::find(processes, key_of(101), &ProcessSample::key)->fds = FdKinds{.devices = 20};
+  EXPECT_THAT(only().remedies.front().commands.front().plain(), HasSubstr("CUDA_LAUNCH_BLOCKING"));
+}
+
 TEST_F(ExitsTest, APythonRecursionIsAnOverflow) {
   sent(1, 101, SIGSEGV, 1, 101);
   scene.exit_by_signal(101, 1.01, SIGSEGV);
