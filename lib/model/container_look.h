@@ -25,7 +25,7 @@ struct GrownContainer {
 constexpr void list_fields(auto&& field, Of<GrownContainer> /*of*/) {
   field("addr", &GrownContainer::address, "tells containers of one process apart");
   field("name", &GrownContainer::name,
-        R"(how the program calls it: "Trainer.history", "SEEN"; hostile text)");
+        R"(how the program calls it: "Trainer.history", "SEEN"; secrets masked, hostile text)");
   field("type", &GrownContainer::type, R"("list", "collections.deque"; hostile text)");
   field("before", &GrownContainer::before, "items at the look before");
   field("count", &GrownContainer::count, "items");

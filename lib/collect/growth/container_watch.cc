@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/secrets.h"
 #include "lib/base/units.h"
 #include "lib/collect/tree/thread_waits.h"
 #include "lib/foreign/python_code.h"
@@ -16,10 +17,15 @@
 namespace dlprobe {
 namespace {
 
-constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(2);
+/// So long a sample may be late for it; what comes later is kept for the next look.
+constexpr std::chrono::nanoseconds kPatience = std::chrono::milliseconds(250);
 constexpr BootNs kYoungest = 3 * kSecond;
 constexpr BootNs kMostSeldom = 30 * kSecond;
-constexpr uint64_t kLeastRise = 1 << 20;
+/// What a loader that works takes and gives back between two looks is less.
+constexpr uint64_t kLeastRise = 8U << 20U;  // bytes
+constexpr uint64_t kMoreDescriptors = 16;
+constexpr int32_t kMoreThreads = 2;
+constexpr size_t kMoreChildren = 4;
 constexpr size_t kMostGrown = 32;
 
 BootNs age_of(const ProcessKey& key, BootNs now) {
@@ -120,7 +126,7 @@ struct ContainerWatch::State {
     for (const auto& [rise, container] : more) {
       const auto user = reader.user_of(*container);
       result.push_back({.address = container->address,
-                        .name = reader.name_of(*container),
+                        .name = mask_secrets({reader.name_of(*container)}).front(),
                         .type = reader.type_of(*container),
                         .before = container->count - rise,
                         .count = container->count,
@@ -136,17 +142,28 @@ ContainerWatch::ContainerWatch(Machine machine)
 
 ContainerWatch::~ContainerWatch() = default;
 
-bool ContainerWatch::is_due(const TrackedProcess& process, size_t children, BootNs now) const {
+ContainerWatch::Had ContainerWatch::has_now(const TrackedProcess& process, size_t children,
+                                            BootNs now) {
+  const ProcessSample& sample = process.sample;
+  return {.at = now,
+          .every = kSecond,
+          .memory = own_memory(sample),
+          .descriptors = sample.fd_count ? sample.fd_count->value_or(0) : 0,
+          .threads = sample.threads,
+          .children = children};
+}
+
+bool ContainerWatch::is_due(const TrackedProcess& process, size_t children, BootNs now) {
   const Role role = process.info.role;
   const bool is_helper = role == Role::kResourceTracker || role == Role::kShmManager;
   if (!is_alive(process) || is_helper || age_of(process.key, now) < kYoungest) return false;
-  const auto had = had_.find(process.key);
-  if (had == had_.end()) return true;
-  const ProcessSample& sample = process.sample;
-  const bool has_more = own_memory(sample) >= had->second.memory + kLeastRise ||
-                        children > had->second.children || sample.threads > had->second.threads ||
-                        (sample.fd_count && sample.fd_count->value_or(0) > had->second.descriptors);
-  return has_more && now - had->second.at >= had->second.every;
+  const Had has = has_now(process, children, now);
+  const Had& had = had_.try_emplace(process.key, has).first->second;
+  const bool has_more = has.memory >= had.memory + kLeastRise ||
+                        has.children >= had.children + kMoreChildren ||
+                        has.threads >= had.threads + kMoreThreads ||
+                        has.descriptors >= had.descriptors + kMoreDescriptors;
+  return has_more && now - had.at >= had.every;
 }
 
 void ContainerWatch::look_if_due(const ProcessTree& tree, BootNs now, RecordSink& sink) {
@@ -154,27 +171,18 @@ void ContainerWatch::look_if_due(const ProcessTree& tree, BootNs now, RecordSink
   if (!budget_.has(0)) return;
   std::erase_if(had_, [&](const auto& entry) { return !tree.lives(entry.first); });
   const TrackedProcess* next = nullptr;
-  const auto looked_at = [&](const TrackedProcess& process) {
-    const auto had = had_.find(process.key);
-    return had == had_.end() ? 0 : had->second.at;
-  };
   std::map<int32_t, size_t> children;
   for (const auto& [key, process] : tree.members())
     ++children[process.sample.ppid];
   for (const auto& [key, process] : tree.members()) {
     if (is_due(process, children[key.pid], now) &&
-        (next == nullptr || looked_at(process) < looked_at(*next)))
+        (next == nullptr || had_.at(process.key).at < had_.at(next->key).at))
       next = &process;
   }
   if (next == nullptr) return;
-  Had& had = had_[next->key];
-  const ProcessSample& sample = next->sample;
-  had = {.at = now,
-         .every = std::clamp(had.every + had.every / 2, kSecond, kMostSeldom),
-         .memory = own_memory(sample),
-         .descriptors = sample.fd_count ? sample.fd_count->value_or(0) : 0,
-         .threads = sample.threads,
-         .children = children[next->key.pid]};
+  const BootNs every = had_.at(next->key).every;
+  Had& had = had_.at(next->key) = has_now(*next, children[next->key.pid], now);
+  had.every = std::min(every + every / 2, kMostSeldom);
   std::vector<ProcessKey> living;
   living.reserve(had_.size());
   for (const auto& [key, each] : had_)

@@ -17,9 +17,9 @@ namespace dlprobe {
 
 /// Which containers of Python processes grow while their memory, threads or descriptors do.
 ///
-/// Reads the memory of one process at a time, while that runs; stops nobody. The first look at a
-/// process is when it is 3 s old, a further one when something of it has become more, at first a
-/// second later, then more and more seldom, within 0.5 % of a core. Not thread-safe.
+/// Reads the memory of one process at a time, while that runs; stops nobody. It looks when
+/// something of the process has become more since it was 3 s old, or since the look before: at
+/// first a second later, then more and more seldom, within 0.5 % of a core. Not thread-safe.
 class ContainerWatch {
  public:
   explicit ContainerWatch(Machine machine);
@@ -32,7 +32,7 @@ class ContainerWatch {
 
  private:
   struct State;
-  /// What a process had when it was looked at.
+  /// What a process had when it was looked at, or 3 s old.
   struct Had {
     BootNs at = 0;
     BootNs every = 0;
@@ -42,7 +42,8 @@ class ContainerWatch {
     size_t children = 0;  ///< those that have ended among them
   };
 
-  bool is_due(const TrackedProcess& process, size_t children, BootNs now) const;
+  static Had has_now(const TrackedProcess& process, size_t children, BootNs now);
+  bool is_due(const TrackedProcess& process, size_t children, BootNs now);
 
   Machine machine_;
   DeadlineReader reader_;
