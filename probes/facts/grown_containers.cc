@@ -83,6 +83,8 @@ bool name_grown_container(Finding& finding, const Run& run, const Risen& risen) 
   const Candidate* best = nullptr;
   auto rank_of_best = std::pair(false, 0.0);
   for (const auto& [key, candidate] : looks.candidates) {
+    // What a library keeps of its own threads says less than where they stand.
+    if (risen.count_per_second > 0 && !candidate.last->user) continue;
     const auto share = share_of(candidate, looks, risen);
     const auto rank = std::pair(candidate.last->user.has_value(), share.value_or(0));
     if (!share || (best != nullptr && rank <= rank_of_best)) continue;
