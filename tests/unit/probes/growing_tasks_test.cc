@@ -71,6 +71,23 @@ TEST_F(GrowingTasks, ThreadsOfAWorkerThatEndedWithItsJob) {
   EXPECT_EQ(finding->processes, std::vector{key_of(kGrowing)});
 }
 
+TEST_F(GrowingTasks, WhereThreadsStandSaysMoreThanWhatALibraryKeepsOfThem) {
+  threads_of_worker(30, 10);
+  ContainerLook look{.before_at = Scene::at(5), .process = key_of(kGrowing)};
+  GrownContainer pools{.name = "Condition._waiters", .type = "deque", .before = 50, .count = 250};
+  look.at = Scene::at(25);
+  look.grown = {pools};
+  look.threads = 250;
+  look.in_crowd = 240;
+  look.crowd = StackFrame{.python = true, .function = "write", .file = "/job/save.py", .line = 7};
+  scene.run().grown = {look};
+  ends(30.2, 33);
+  EXPECT_THAT(told()->message.plain(), testing::HasSubstr("240 of them stand at save.py:7"));
+  pools.user = StackFrame{.python = true, .function = "submit", .file = "/job/save.py", .line = 3};
+  scene.run().grown.front().grown = {pools};
+  EXPECT_THAT(told()->message.plain(), testing::HasSubstr("grew from 50 to 250 items"));
+}
+
 TEST_F(GrowingTasks, ThreadsOfAWorkerThatEndedLongBeforeAreGone) {
   threads_of_worker(30, 10);
   ends(30.2, 60);
