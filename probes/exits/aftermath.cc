@@ -1,6 +1,7 @@
 // What a process's end by a signal meant to others later.
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -36,8 +37,8 @@ bool was_asked_as_manager(const ExitFacts& facts, const Death& death) {
 }
 
 bool is_before_hang(const ExitFacts& facts, const Death& death) {
-  return facts.then_stood_still && death.process->role == Role::kWorker &&
-         !started_others_after(facts, death);
+  return was_ended_by_dlprobe(*facts.run) && death.signal == SIGKILL &&
+         death.process->role == Role::kWorker && !started_others_after(facts, death);
 }
 
 bool was_survived(const ExitFacts& facts, const Death& death) {

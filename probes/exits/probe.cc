@@ -160,8 +160,9 @@ bool is_ordinary_of_sender(const ExitFacts& facts, const Death& death) {
     return failure_of_trainer(facts, death) == nullptr;
   if (is_above(facts, *sender, *death.process)) return is_end_by_those_above(facts, death);
   // By another one of the job, or itself: an accident only if the job did not go on.
+  const bool hung = facts.then_stood_still || is_before_hang(facts, death);
   return death.process->role == Role::kWorker && failure_of_trainer(facts, death) == nullptr &&
-         !is_before_hang(facts, death);
+         !hung;
 }
 
 /// Ended by a signal that belongs to normal work.
@@ -517,10 +518,9 @@ void add_causes(const RunCase& one, const ExitFacts& facts, const std::vector<Ju
 
 Verdict examine_run(const RunCase& one) {
   ExitFacts facts = exit_facts(one.recording.header, one.run);
-  facts.then_stood_still =
-      was_ended_by_dlprobe(one.run) || std::ranges::any_of(one.known, [](const Finding& finding) {
-        return is_hang(finding) && finding.severity == Severity::kError;
-      });
+  facts.then_stood_still = std::ranges::any_of(one.known, [](const Finding& finding) {
+    return is_hang(finding) && finding.severity == Severity::kError;
+  });
   Verdict verdict;
   auto refused = no_room_for_tasks(facts);
   const bool refused_room = refused.has_value();

@@ -56,7 +56,8 @@ ExitCause kill_cause(const ExitFacts& facts, const Death& death);
 /// Whether another child of the same parent, or that, then failed in asking its manager, as this
 /// one may have been.
 bool was_asked_as_manager(const ExitFacts& facts, const Death& death);
-/// Whether the job hung after its end: what it held is held for ever.
+/// Whether it was killed, and the job hung after that until dlprobe ended it: what it held is held
+/// for ever.
 bool is_before_hang(const ExitFacts& facts, const Death& death);
 /// Whether the job lived with it: the trainer started others later, and then failed by an exception
 /// of its own.

@@ -33,7 +33,7 @@ struct ExitFacts {
   const Run* run = nullptr;
   std::vector<Death> deaths;      ///< in time order; only those whose exit status is known
   std::optional<Ending> ending;   ///< of the command, where it failed
-  bool then_stood_still = false;  ///< a wait that nobody ends, or until dlprobe ended it
+  bool then_stood_still = false;  ///< by another probe: a wait that nobody ends
   bool signals_traced = true;     ///< all signals sent were to be seen
   Message why_signals_hidden;     ///< where they were not
 };
