@@ -284,7 +284,7 @@ def tell_end(ended, error, sent=None, wanted=None):
              raised_in=trace.raised_in(), chain=_causes_of(error),
              again=next((type(each).__name__ for each in _chain_of(error) if _is_handed_on(each)), None), **fields)
     except Exception as fault:
-        tell("hook-failed", message="tell_end: %s" % describe(fault))
+        tell("hook-failed", message="tell_end: %s" % describe(fault), type=type(fault).__name__)
 
 
 _is_shut_down = False

@@ -542,7 +542,12 @@ TEST_F(Fd, MappingsThatWouldHaveReachedTheLimitWhenAnExceptionCame) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->confidence, Confidence::kLikely);
   EXPECT_EQ(finding->severity, Severity::kError);
-  scene_.run().start_events.back().at -= between / 5;
+  StartEvent& told = scene_.run().start_events.back();
+  told.kind = StartEventKind::kHookFailed;  // no memory was left to tell it by
+  EXPECT_FALSE(find(examine(), FindingCode::kMemoryMapLimitReached));
+  told.type = "MemoryError";
+  EXPECT_TRUE(find(examine(), FindingCode::kMemoryMapLimitReached));
+  told.at -= between / 5;
   EXPECT_FALSE(find(examine(), FindingCode::kMemoryMapLimitReached));
 }
 
