@@ -108,6 +108,7 @@ inline constexpr auto kNumberNames = std::to_array<std::string_view>({
     "processes_that_hold_it",
     "processes_that_share_it",
     "processes_unreadable",
+    "reads_at",
     "refusals",
     "seen_for",
     "seen_to_grow_for",

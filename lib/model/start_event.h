@@ -35,27 +35,29 @@ enum class StartEventKind {
              ///< stood; `count`: so many frames are shown of it
   kDraws,    ///< a worker draws from a random generator for its samples
   kSamples,  ///< the samples that a worker read of an IterableDataset
-  kRankSamples,    ///< the first that a rank reads in a shuffled order to learn from
-  kBatchesSent,    ///< batches that a worker put into its queue, which it may write to again
-  kBatchesTaken,   ///< and that the trainer took
-  kEpoch,          ///< a loop over a DataLoader began, with gradients
-  kPositionMoved,  ///< of the file `shared_file` that a worker reads: others moved it
-  kHookFailed,     ///< a part of the shim did not find what it knows; `message`
-  kRead,           ///< its text was read, not run; `count` lines make what starts processes
-  kForeseen,       ///< by its text, what `cause` says could happen at that line
+  kRankSamples,     ///< the first that a rank reads in a shuffled order to learn from
+  kBatchesSent,     ///< batches that a worker put into its queue, which it may write to again
+  kBatchesTaken,    ///< and that the trainer took
+  kEpoch,           ///< a loop over a DataLoader began, with gradients
+  kPositionMoved,   ///< of the file `shared_file` that a worker reads: others moved it
+  kConnectionRead,  ///< a worker reads from a TCP connection of before the fork: `path`
+  kHookFailed,      ///< a part of the shim did not find what it knows; `message`
+  kRead,            ///< its text was read, not run; `count` lines make what starts processes
+  kForeseen,        ///< by its text, what `cause` says could happen at that line
 };
 template <>
 struct Names<StartEventKind> {
   static constexpr auto kList =
-      std::to_array<std::string_view>({"interpreter",   "chosen",        "started",
-                                       "refused",       "main-imported", "main-not-imported",
-                                       "first-batch",   "loader-made",   "batches",
-                                       "mpi-begins",    "mpi-ready",     "meets-at",
-                                       "joined-group",  "waits-at-most", "failed",
-                                       "exits",         "crashed",       "draws",
-                                       "samples",       "rank-samples",  "batches-sent",
-                                       "batches-taken", "epoch",         "position-moved",
-                                       "hook-failed",   "read",          "foreseen"});
+      std::to_array<std::string_view>({"interpreter",     "chosen",        "started",
+                                       "refused",         "main-imported", "main-not-imported",
+                                       "first-batch",     "loader-made",   "batches",
+                                       "mpi-begins",      "mpi-ready",     "meets-at",
+                                       "joined-group",    "waits-at-most", "failed",
+                                       "exits",           "crashed",       "draws",
+                                       "samples",         "rank-samples",  "batches-sent",
+                                       "batches-taken",   "epoch",         "position-moved",
+                                       "connection-read", "hook-failed",   "read",
+                                       "foreseen"});
 };
 
 /// Why a process was not started.
@@ -156,7 +158,7 @@ constexpr void list_fields_of_failures(auto&& field) {
         "Of failed: the class of what another process or thread raised first, or broke a pool by");
   field("shared", &StartEvent::shared_file,
         "Of failed, in a forked child, and of position-moved: a regular file whose position its "
-        "parent has, too; of failed also the other "
+        "parent has, too; of failed and of connection-read also the other "
         "side of a TCP connection that both have (\"10.0.0.5:443\"); hostile text");
   field(
       "called_at", &StartEvent::called_at,
@@ -167,7 +169,8 @@ constexpr void list_fields_of_failures(auto&& field) {
 }
 constexpr void list_fields_of_data(auto&& field) {
   field("loader", &StartEvent::loader,
-        "Of draws, samples, rank-samples, batches-sent, batches-taken, epoch and position-moved: "
+        "Of draws, samples, rank-samples, batches-sent, batches-taken, epoch, position-moved and "
+        "connection-read: "
         "the same "
         "in all workers of one "
         "iterator (the inode "
@@ -210,7 +213,7 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
       R"(Of unpicklable: "dataset.transform.transforms[2].fn"; of failed by a NameError: the )"
       "name, if the main module has it, by an OSError: the file, by EADDRINUSE: what runs there; "
       "of draws "
-      R"(the generator: "dataset.transform.rng"; of epoch whose generator makes the order, "torch" or )"
+      R"(the generator: "dataset.transform.rng"; of connection-read "socket:[123]"; of epoch whose generator makes the order, "torch" or )"
       R"("generator", the sampler's own; of meets-at: "10.0.0.5:29500")");
   field(
       "type", &StartEvent::type,

@@ -1,12 +1,15 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "lib/base/parse.h"
 #include "lib/base/units.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/shared_handles.h"
+#include "probes/facts/starts.h"
 
 namespace dlprobe {
 namespace {
@@ -17,7 +20,8 @@ struct Connection {
   int32_t fd = -1;
   BootNs seen_at = 0;
   std::map<ProcessKey, uint32_t> reads;
-  std::vector<ProcessKey> at_once;  ///< who read at one and the same moment
+  std::vector<ProcessKey> at_once;      ///< who read at one and the same moment
+  std::vector<const StartEvent*> told;  ///< by workers of one loader that they read from it
 };
 using Connections = std::map<uint64_t, Connection>;  // by inode, which a socket has to itself
 
@@ -32,6 +36,21 @@ void add(const ProcessKey& process, const SharedFile& file, BootNs at, Connectio
   if (file.reads_at_once && !is_known) connection.at_once.push_back(process);
 }
 
+// A worker says "socket:[123]", and the other side: "10.0.0.5:443".
+void add(const StartEvent& event, Connections& connections) {
+  constexpr std::string_view kSocket = "socket:[";
+  if (!event.path.starts_with(kSocket) || !event.path.ends_with(']')) return;
+  const std::string_view number(event.path.begin() + kSocket.size(), event.path.end() - 1);
+  const std::string_view peer = event.shared_file;
+  const auto inode = parse_int<uint64_t>(number);
+  const auto port = parse_int<uint16_t>(peer.substr(peer.rfind(':') + 1));
+  if (!inode || !port) return;
+  Connection& connection = connections[*inode];
+  connection.port = *port;
+  connection.seen_at = event.at;
+  connection.told.push_back(&event);
+}
+
 Connections connections_of(const Run& run) {
   Connections connections;
   for (const SharedFileLook& look : run.file_looks)
@@ -42,6 +61,8 @@ Connections connections_of(const Run& run) {
     for (const ProcessSnapshot& process : tree.processes)
       for (const SharedFile& file : process.shared_files)
         add(process.key, file, tree.at, connections);
+  for (const StartEvent* event : events_of(run, StartEventKind::kConnectionRead))
+    add(*event, connections);
   return connections;
 }
 
@@ -51,7 +72,7 @@ std::vector<ProcessKey> readers_of(const Connection& connection) {
   std::vector<ProcessKey> readers;
   for (const auto& [process, reads] : connection.reads)
     if (reads >= kReadsThatProve) readers.push_back(process);
-  return readers;
+  return readers.size() > 1 ? readers : processes_of(connection.told);
 }
 
 Finding finding_of(const Run& run, const Connection& connection, std::vector<ProcessKey> readers) {
@@ -62,15 +83,22 @@ Finding finding_of(const Run& run, const Connection& connection, std::vector<Pro
   finding.message = describe_some(run, readers) + " share one TCP connection (port " +
                     own(connection.port) +
                     "), opened before the fork: each may read an answer meant for another";
+  if (!connection.told.empty()) finding.message += place_of(*connection.told.front());
   finding.discriminator = "connection-" + std::to_string(connection.port);
   finding.last_seen = connection.seen_at;
-  finding.prove(count_fact("open_in", connection.reads.size(),
-                           "one inode in /proc/PID/fd and /proc/PID/net/tcp", connection.seen_at));
+  if (!connection.reads.empty())
+    finding.prove(count_fact("open_in", connection.reads.size(),
+                             "one inode in /proc/PID/fd and /proc/PID/net/tcp",
+                             connection.seen_at));
+  for (const StartEvent* event : connection.told)
+    finding.prove(text_fact("reads_at", describe(run, event->process) + place_of(*event),
+                            kShimSource, event->at));
   for (const ProcessKey& reader : readers) {
+    const auto reads = connection.reads.find(reader);
+    if (reads == connection.reads.end() || reads->second == 0) continue;
     finding.prove(text_fact("waits_in",
-                            describe(run, reader) + ": in " +
-                                counted(connection.reads.at(reader), "call") + " on descriptor " +
-                                own(connection.fd),
+                            describe(run, reader) + ": in " + counted(reads->second, "call") +
+                                " on descriptor " + own(connection.fd),
                             "/proc/PID/task/TID/syscall", connection.seen_at));
   }
   if (at_once)

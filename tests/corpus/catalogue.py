@@ -370,10 +370,11 @@ def shared_handles():
         yield ends_well(f"shared-{kind}-not", f"{job} --healthy", pace="quick")
     yield Case("run-shared-connection", "shared_handles.py connection", probe="run", needs="python", pace="quick",
                first="DLP0205", severity="error", confidence="certain", verdicts=("fail",), exit_codes=(0,))
-    for job in ("lines", "records"):  # over before anybody looks twice
+    for job in ("lines", "records", "connection"):  # over before anybody looks twice
         yield Case(f"run-shared-reader-{job}", f"shared_reader.py {job}", probe="run", needs="torch", pace="quick", first="DLP0205",
                    severity="warning", confidence="likely", verdicts=("warn",), exit_codes=(0,))
-    for job in ("at-offset", "reopened", "lazy", "one-reads", "logs", "trainer-reads", "records --workers 1"):
+    for job in ("at-offset", "reopened", "lazy", "one-reads", "logs", "trainer-reads", "records --workers 1", "connection-lazy",
+                "connection-locked", "connection --workers 1"):
         yield ends_well(f"shared-reader-{job.replace(' --', '-').replace(' ', '-')}", f"shared_reader.py {job}", needs="torch")
     yield ends_well("shared-connection-not", "shared_handles.py connection --healthy", pace="quick")
     yield ends_well("shared-mapping", "shared_handles.py mapping", pace="quick")

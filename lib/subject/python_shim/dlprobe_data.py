@@ -8,9 +8,10 @@ import os
 import sys
 from itertools import islice
 
+from dlprobe_hooks import Noticed
 from dlprobe_random import Draws, Unknown, attributes_of, items, seeded_otherwise, things_in, watched_generators
 from dlprobe_start import load, tell
-from dlprobe_trace import entries_of, place_of_code, users_place
+from dlprobe_trace import entries_of, place_of_code, users_line, users_place
 
 _MOST_WORKERS = 128  # that one process starts: what is wrong is wrong from the start
 _STEPS, _MOST_SAMPLES = (4, 16, 64), 500
@@ -18,6 +19,7 @@ _MOST_DIGESTS = 200  # in one word
 _MOST_BYTES = 1 << 16  # of a text
 _MOST_ELEMENTS = 4096  # of an array
 _MOST_LOOKS_AT_FILES = 1000  # of one worker; each takes three microseconds
+_MOST_CALLS_SEEN = 1000  # of one worker, that read from sockets
 _MOVES_THAT_PROVE = 3  # of a file's position; the trainer may look at it once
 
 
@@ -190,23 +192,28 @@ def _is_learning_rank():
 # ---- files
 
 
-def _has_files():
-    """Whether a regular file is open, beside the standard streams."""
-    for name in os.listdir("/proc/self/fd"):
+def _open_kinds():
+    """Whether a regular file is open, and the numbers of all sockets, beside the standard streams."""
+    has_files, sockets = False, []
+    for number in map(int, os.listdir("/proc/self/fd")):
         try:
-            if int(name) > 2 and os.fstat(int(name)).st_mode & 0o170000 == 0o100000:
-                return True
+            kind = os.fstat(number).st_mode & 0o170000
         except OSError:
-            pass  # that of the listing
-    return False
+            continue  # that of the listing
+        if number > 2 and kind == 0o140000:
+            sockets.append(number)
+        has_files = has_files or (number > 2 and kind == 0o100000)
+    return has_files, sockets
+
+
+def _has_lock(things):
+    return any(type(thing).__module__ == "multiprocessing.synchronize" for _path, thing in things)
 
 
 def _files_of(things):
-    """The numbers of the files that it reads, unless it has a lock for them."""
+    """The numbers of the files that it reads."""
     numbers = set()
     for _path, thing in things:
-        if type(thing).__module__ == "multiprocessing.synchronize":
-            return set()
         try:
             if type(thing).__module__ == "_io" and thing.readable() and thing.seekable():
                 numbers.add(thing.fileno())
@@ -291,6 +298,45 @@ class _Positions:
             return False
 
 
+# ---- connections
+
+
+class _Connections:
+    """The TCP connections of before the fork: does this worker read answers from one?"""
+
+    def __init__(self, fields, numbers):
+        as_of_parent = load("dlprobe_limits").as_of_parent
+        self._fields, self._calls, self._members = fields, 0, []
+        self._targets = {number: target for number, target in ((each, as_of_parent(each)) for each in numbers) if target}
+        if self._targets:
+            self._hook()
+
+    def _hook(self):
+        for module, kind in (("socket", "socket"), ("ssl", "SSLSocket")):
+            owner = getattr(sys.modules.get(module), kind, None)
+            for name in ("recv", "recv_into") if owner is not None else ():
+                self._members.append((owner, name, vars(owner).get(name)))
+                setattr(owner, name, Noticed(getattr(owner, name), self._notice))
+
+    def _unhook(self):
+        for owner, name, member in self._members:
+            if member is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, member)
+        self._members = []
+
+    def _notice(self, sock, frame):
+        number, self._calls = sock.fileno(), self._calls + 1
+        target = self._targets.get(number)
+        is_of_parent = target is not None and target == os.readlink("/proc/self/fd/%d" % number)
+        if is_of_parent and sock.family.name.startswith("AF_INET") and sock.type.name == "SOCK_STREAM":
+            tell("connection-read", path=target, shared="%s:%d" % sock.getpeername()[:2], **dict(self._fields, **users_line(frame)))
+        elif self._calls < _MOST_CALLS_SEEN:
+            return
+        self._unhook()
+
+
 # ---- in a worker
 
 _is_watched = _is_trainer_watched = False
@@ -355,10 +401,13 @@ def watch_worker(frame):
 
 def _watch_samples(here, is_map, fields):
     fetcher = _class_of_fetcher(is_map)
-    has_files = here["num_workers"] > 1 and _has_files()
-    things = list(things_in(("dataset", here["dataset"]))) if is_map or has_files else []
-    numbers = _files_of(things) if has_files else ()
+    has_files, sockets = _open_kinds() if here["num_workers"] > 1 else (False, [])
+    things = list(things_in(("dataset", here["dataset"]))) if is_map or has_files or sockets else []
+    is_locked = _has_lock(things)
+    numbers = _files_of(things) if has_files and not is_locked else ()
     positions = _Positions(fields, numbers) if numbers else None
+    if sockets and not is_locked:
+        _Connections(fields, sockets)
     generators = watched_generators(things, seeded_otherwise(here["seed"], here.get("np_seed"))) if is_map else ()
     _watch(fetcher, "auto_collation", positions and positions.look)
     _watch(fetcher, "dataset" if is_map else "dataset_iter", generators and Draws(dict(fields, count=here["worker_id"]), generators),

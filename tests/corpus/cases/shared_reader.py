@@ -1,9 +1,12 @@
-"""A data set that holds a file opened before its workers are forked, in jobs of a second or two, which nobody looks at from outside in
-time; each of the other kinds is a healthy one like it.
+"""A data set that holds a file or a connection opened before its workers are forked, in jobs of a second or two, which nobody looks at
+from outside in time; each of the other kinds is a healthy one like it.
 
 The fault is counted: a job in which every record came as it was written prints "all right"."""
 import argparse
+import multiprocessing
 import os
+import socket
+import socketserver
 import tempfile
 import threading
 import time
@@ -99,11 +102,62 @@ class Logs(AtOffset):
         return super().read(index)
 
 
+class Serve(socketserver.StreamRequestHandler):
+    """Answers each line with its record."""
+
+    def handle(self):
+        for line in self.rfile:
+            self.wfile.write(record_of(int(line)))
+
+
+class Connected(Records):
+    """Asks a server."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Serve)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.address = server.server_address
+        self.connect()
+
+    def connect(self):
+        self.peer = socket.create_connection(self.address)
+        self.answers = self.peer.makefile("rb", buffering=0)
+
+    def read(self, index):
+        self.peer.sendall(b"%d\n" % index)
+        return self.answers.read(RECORD)
+
+
+class ConnectedLazily(Connected):
+    """Keeps the connection that was there before, too."""
+
+    owner = None
+
+    def read(self, index):
+        if self.owner != os.getpid():
+            self.owner, self.first = os.getpid(), (self.peer, self.answers)
+            self.connect()
+        return super().read(index)
+
+
+class ConnectedWithLock(Connected):
+    def __init__(self, path):
+        super().__init__(path)
+        self.lock = multiprocessing.Lock()
+
+    def read(self, index):
+        with self.lock:
+            return super().read(index)
+
+
 def reopen(_worker):
     get_worker_info().dataset.reopen()
 
 
-KINDS = {"lines": Lines, "records": Records, "at-offset": AtOffset, "reopened": Reopened, "lazy": Lazy, "one-reads": OneReads, "logs": Logs, "trainer-reads": AtOffset}
+KINDS = {"lines": Lines, "records": Records, "at-offset": AtOffset, "reopened": Reopened, "lazy": Lazy, "one-reads": OneReads, "logs": Logs, "trainer-reads": AtOffset,
+         "connection": Connected, "connection-lazy": ConnectedLazily, "connection-locked": ConnectedWithLock}
 
 
 def main():

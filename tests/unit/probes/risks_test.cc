@@ -399,6 +399,29 @@ TEST(SharedConnection, OneReads) {
   EXPECT_TRUE(find_shared_handles(one, "x86_64").empty());
 }
 
+// Over before anybody looks from outside.
+TEST(SharedConnection, WorkersTellThatTheyReadFromIt) {
+  dlprobe::Run one;
+  StartEvent read{.kind = StartEventKind::kConnectionRead,
+                  .path = "socket:[4711]",
+                  .file = "/job/train.py",
+                  .line = 12,
+                  .shared_file = "10.0.0.5:5432",
+                  .loader = 77};
+  read.process = key_of(kRiskWorker);
+  one.start_events = {read, read};
+  EXPECT_TRUE(find_shared_handles(one, "x86_64").empty()) << "the only one";
+  read.process = key_of(kRiskOther);
+  one.start_events.push_back(read);
+  const auto findings = find_shared_handles(one, "x86_64");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::kWarning);
+  EXPECT_NE(findings[0].message.plain().find("port 5432"), std::string::npos);
+  EXPECT_NE(findings[0].message.plain().find("train.py:12"), std::string::npos);
+  one.start_events.back().path = "socket:[4712]";
+  EXPECT_TRUE(find_shared_handles(one, "x86_64").empty()) << "each has its own of a pool";
+}
+
 TEST(SharedPosition, TwoInsideReadAtOnce) {
   HangScene scene = running_scene();
   share_file(scene, {}, {}, {});
