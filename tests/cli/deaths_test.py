@@ -11,7 +11,10 @@ SMALL = ("--sample-shape", "3x32x32", "--batch-size", "4")
 # Fault, what the report says of how the worker ended.
 DEATHS = [
     ("worker-crashed", {"signal": 11}),
+    ("worker-crashed:signal=abrt", {"signal": 6}),
+    ("worker-crashed:signal=fpe", {"signal": 8}),
     ("worker-exited", {"exit_code": 3}),
+    ("worker-exited:code=255", {"exit_code": 255}),
     ("killed-by-signal", {"signal": 9}),
     ("killed-by-signal:signal=term", {"signal": 15}),
 ]

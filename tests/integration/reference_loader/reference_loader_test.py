@@ -602,84 +602,10 @@ def task_states(pid):
     return states
 
 
-class Growth(unittest.TestCase):
-    """Memory that grows by the clock, for as long as was asked."""
+class OtherFaults(unittest.TestCase):
+    """What tests/cli/faults_test.py and deaths_test.py cannot see of a fault by what dlprobe finds."""
 
-    ARGS = (*SMALL, "--workers", "2", "--batch-size", "4")
-
-    @staticmethod
-    def in_kib(pid, key):
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-            return sum(int(line.split()[1]) for line in file if line.startswith(key))
-
-    def grown(self, fault, key):
-        """By how many MiB each worker has grown between its first batch and two seconds later."""
-        with Run(*self.ARGS, "--fault", f"{fault},seconds=4") as loader:
-            loader.wait_for("batch", 2)
-            workers = sorted(pid for pid, name in children_of(loader.pid).items() if name == "dlp-worker")
-            before = [self.in_kib(pid, key) for pid in workers]
-            begin = time.monotonic()
-            while time.monotonic() < begin + 2:
-                loader.next_event()
-            after = [self.in_kib(pid, key) for pid in workers]
-            status, _, err = loader.finish()
-            self.assertEqual((status, err), (0, ""))
-        return [(late - early) / 1024 for early, late in zip(before, after)]
-
-    def test_one_worker_keeps_new_memory(self):
-        grown = self.grown("worker-memory-leak:worker=1,rate=32m", "Private_Dirty")
-        self.assertLess(grown[0], 16)
-        self.assertGreater(grown[1], 32)
-
-    def test_workers_copy_what_they_share(self):
-        self.assertGreater(min(self.grown("copy-on-write-growth:rate=32m", "Private_Dirty")), 32)
-        self.assertLess(max(self.grown("copy-on-write-growth:rate=32m", "Rss")), 16)
-
-    @needs_private_shm
-    def test_workers_run_ahead(self):
-        with Run(*self.ARGS, "--fault", "prefetch-backlog:rate=1m,seconds=6") as loader:
-            loader.wait_for("batch", 3)
-            self.assertGreater(used_bytes(f"/proc/{loader.pid}/root/dev/shm"), 2 << 20)
-            self.assertEqual(loader.finish()[0], 0)
-
-
-class Hangs(unittest.TestCase):
     ARGS = (*SMALL, "--workers", "2", "--batch-size", "4", "--batches", "12")
-    OF_FORK = ("fork-inherited-lock", "fork-lost-thread-pool")
-    OF_ALL = ("lock-cycle", "lock-holder-dead", "pipe-without-peer", "worker-stopped", "slow-sample",
-              "consumer-stuck")
-
-    def check_hangs(self, fault, how, *more):
-        """It delivers what came before, then nothing; it ends when it is told to, with all its processes."""
-        with Run(*self.ARGS, "--fault", f"{fault}:after=3", *more) as loader:
-            loader.wait_for("batch", 3)
-            # The tasks that the other worker had, at most; then the loader stands.
-            family = {loader.pid, *children_of(loader.pid)}
-            self.assertGreaterEqual(len(family), 3)
-            loader.process.send_signal(how)
-            self.assertEqual(loader.finish()[0], -how)
-            self.assertLess(len(loader.of("batch")), 12)
-            self.assertTrue(wait_until(lambda: not any(map(is_running, family))))
-
-    def test_each_under_fork(self):
-        for fault in self.OF_FORK + self.OF_ALL:
-            for how in (signal.SIGTERM, signal.SIGKILL):
-                with self.subTest(fault=fault, how=how):
-                    self.check_hangs(fault, how)
-
-    def test_those_that_need_no_fork_under_the_other_start_methods_too(self):
-        for fault in ("pipe-without-peer", "worker-stopped", "lock-holder-dead"):
-            for method in ("spawn", "forkserver"):
-                with self.subTest(fault=fault, method=method):
-                    self.check_hangs(fault, signal.SIGKILL, "--start-method", method)
-
-    def test_those_of_fork_do_no_harm_under_the_other_start_methods(self):
-        for fault in self.OF_FORK:
-            for method in ("spawn", "forkserver"):
-                with self.subTest(fault=fault, method=method):
-                    loader, status, _, err = run(*self.ARGS, "--fault", fault, "--start-method", method)
-                    self.assertEqual((status, err), (0, ""))
-                    self.assertGreaterEqual(len(loader.of("batch")), 12)
 
     def test_the_worker_that_was_asked_for_is_stopped_as_a_whole(self):
         with Run(*self.ARGS, "--fault", "worker-stopped:after=2,worker=1") as loader:
@@ -688,17 +614,6 @@ class Hangs(unittest.TestCase):
             workers = sorted(pid for pid, name in children_of(loader.pid).items() if name == "dlp-worker")
             self.assertTrue(wait_until(lambda: set(task_states(workers[1])) == {"T"}))
             self.assertNotIn("T", task_states(workers[0]))
-
-    def test_spinning_is_asked_of_openmp(self):
-        with Run(*self.ARGS, "--fault", "fork-lost-thread-pool:wait=spinning,after=1") as loader:
-            loader.wait_for("batch")
-            with open(f"/proc/{loader.pid}/environ", "rb") as file:
-                self.assertIn(b"OMP_WAIT_POLICY=active", file.read().split(b"\0"))
-
-    def test_a_slow_sample_comes_at_last(self):
-        loader, status, _, err = run(*self.ARGS, "--fault", "slow-sample:seconds=1")
-        self.assertEqual((status, err), (0, ""))
-        self.assertGreaterEqual(max(batch["fetch"] for batch in loader.of("batch")), 1)
 
     def test_threads_of_opencv_run_before_the_workers_start(self):
         if len(os.sched_getaffinity(0)) < 2:
@@ -709,106 +624,10 @@ class Hangs(unittest.TestCase):
                 loader.wait_for("fault")
                 self.assertGreater(len(task_states(loader.pid)), 1)
 
-
-class Deaths(unittest.TestCase):
-    """A worker ends as it was asked to, under each start method, and the loader after it."""
-
-    ARGS = (*SMALL, "--workers", "2", "--batch-size", "4", "--batches", "12")
-
-    def check(self, fault, text, methods=("fork",)):
-        for method in methods:
-            with self.subTest(fault=fault, method=method):
-                loader, status, _, err = run(*self.ARGS, "--fault", fault, "--start-method", method)
-                self.assertEqual(status, 1)
-                self.assertRegex(loader.texts("error")[-1], rf"worker 1 \(pid \d+\) {text}")
-                self.assertIn(loader.texts("error")[-1], err)
-                self.assertLess(len(loader.of("batch")), 12)
-
-    EACH = ("fork", "spawn", "forkserver")
-
-    def test_each_kind_under_each_start_method(self):
-        self.check("worker-crashed:worker=1,after=3", r"was killed by signal 11 \(SIGSEGV", self.EACH)
-        self.check("worker-exited:worker=1,after=3", "exited unexpectedly with status 3", self.EACH)
-        self.check("killed-by-signal:worker=1,after=3", r"was killed by signal 9 \(SIGKILL", self.EACH)
-
-    def test_crashes(self):
-        for name, text in (("abrt", r"was killed by signal 6 \(SIGABRT"), ("fpe", r"was killed by signal 8 \(SIGFPE")):
-            self.check(f"worker-crashed:signal={name},worker=1,after=3", text)
-
-    def test_exits(self):
-        for code in (0, 255):
-            self.check(f"worker-exited:code={code},worker=1,after=3", f"exited unexpectedly with status {code}")
-
-    def test_terminated_by_another_process(self):
-        self.check("killed-by-signal:signal=term,worker=1,after=3", r"was killed by signal 15 \(SIGTERM")
-
     def test_memory_that_nobody_wants_back_is_an_error(self):
         loader, status, _, _ = run(*self.ARGS, "--fault", "oom-killed-by-cgroup:limit=16m,worker=1,after=3")
         self.assertEqual(status, 1)
         self.assertIn("nobody ended it", loader.texts("error")[-1])
-
-
-class Starts(unittest.TestCase):
-    ARGS = (*SMALL, "--batch-size", "4", "--images", "32", "--batches", "3", "--device", "cpu")
-
-    def run_fault(self, fault, method, *more):
-        loader, status, _, err = run(*self.ARGS, "--start-method", method, "--fault", fault, *more)
-        return loader.of("start"), status, err
-
-    def test_forked_workers_know_nothing_of_it(self):
-        for fault in ("missing-main-guard", "unpicklable-object", "recursive-process-creation",
-                      "main-module-reimported:seconds=1,memory=1m"):
-            with self.subTest(fault):
-                told, status, err = self.run_fault(fault, "fork")
-                self.assertEqual((status, err), (0, ""))
-                self.assertEqual([line["kind"] for line in told], ["loader-made", "started", "started"])
-
-    def test_a_worker_that_runs_the_program_again_is_refused(self):
-        for method in ("spawn", "forkserver"):
-            with self.subTest(method):
-                told, status, err = self.run_fault("missing-main-guard", method)
-                self.assertEqual(status, 1)
-                self.assertIn("must not start workers of its own", err)
-                refused = [line for line in told if line["kind"] == "refused"]
-                started = {line["child"] for line in told if line["kind"] == "started"}
-                self.assertEqual({line["cause"] for line in refused}, {"bootstrapping"})
-                self.assertLessEqual({line["pid"] for line in refused}, started)
-
-    def test_a_lock_of_the_dataset_is_not_sent(self):
-        for method in ("spawn", "forkserver"):
-            with self.subTest(method):
-                told, status, err = self.run_fault("unpicklable-object", method)
-                self.assertEqual(status, 1)
-                self.assertIn("dataset.lock (std::mutex)", err)
-                self.assertEqual([line["kind"] for line in told], ["loader-made", "refused"])
-
-    def test_own_work_is_repeated_and_the_run_goes_on(self):
-        for method in ("spawn", "forkserver"):
-            with self.subTest(method):
-                told, status, _ = self.run_fault("main-module-reimported:seconds=1,memory=8m", method)
-                self.assertEqual(status, 0)
-                repeated = [line for line in told if line["kind"] == "main-imported"]
-                self.assertEqual(len(repeated), 2)
-                self.assertTrue(all(line["seconds"] >= 1 and line["bytes"] > 4 << 20 for line in repeated))
-
-    def test_a_recursion_ends_by_itself_and_leaves_nothing(self):
-        for method in ("spawn", "forkserver"):
-            with self.subTest(method):
-                told, status, err = self.run_fault("recursive-process-creation", method, "--workers", "1")
-                self.assertEqual(status, 1)
-                self.assertIn("this is generation 6 of programs", err)
-                started = [line["child"] for line in told if line["kind"] == "started"]
-                self.assertEqual(len(started), 5)
-                self.assertTrue(wait_until(lambda left=started: not any(map(is_running, left))))
-
-    def test_a_recursion_dies_with_its_first_program(self):
-        with Run(*self.ARGS, "--start-method", "spawn", "--fault", "recursive-process-creation") as loader:
-            for _ in range(6):
-                loader.wait_for("start")
-            below = children_of(loader.pid)
-            self.assertGreater(len(below), 2)
-            loader.process.kill()
-            self.assertTrue(wait_until(lambda: not any(map(is_running, below))))
 
 
 def main():
