@@ -74,9 +74,8 @@ TEST(BusyInLoader, ARankThatOthersWaitFor) {
   const Verdict verdict = scene.examine(18);
   ASSERT_FALSE(verdict.findings.empty());
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kTrainerBusyInLoader);
-  const auto behind = find(verdict, FindingCode::kRankBehind);
-  ASSERT_TRUE(behind);
-  EXPECT_EQ(behind->consequence_of, FindingCode::kTrainerBusyInLoader);
+  const Finding behind = must_find(verdict, FindingCode::kRankBehind);
+  EXPECT_EQ(behind.consequence_of, FindingCode::kTrainerBusyInLoader);
 }
 
 TEST(BusyInLoader, AShortTimeIsAWord) {
@@ -181,10 +180,9 @@ HangScene scene_of_slow_loader() {
 }
 
 TEST(SlowLoader, ATrainerThatNearlyAlwaysWaitsForItIsANote) {
-  const auto finding = find(scene_of_slow_loader().examine(6), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
-  EXPECT_EQ(finding->message.plain(),
+  const Finding finding = must_find(scene_of_slow_loader().examine(6), FindingCode::kSlowSample);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(finding.message.plain(),
             "the loader is slower than the training: trainer 100 waited for a batch at 5 of 6 "
             "looks, and worker 101 was in the middle of one at 6 of 6 (Shards.__getitem__, "
             "/srv/data.py:14)");

@@ -12,6 +12,8 @@
 namespace dlprobe {
 namespace {
 
+using testing::HasSubstr;
+
 const std::vector<Setting> kSpawn = {{SettingKind::kStartMethod, "", "spawn"}};
 const std::vector<Setting> kOneThread = {{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}};
 const std::vector<Setting> kTwoWorkers = {{SettingKind::kNumWorkers, "", "2"}};
@@ -107,7 +109,7 @@ TEST(Confirm, ASignalWithoutANameIsNamedByItsNumber) {
   Scenery scenery;
   constexpr int kRealTime = 40;
   scenery.tried(run_of(3, kRealTime));
-  EXPECT_THAT(scenery.confirmation().text.plain(), ::testing::HasSubstr("signal 40"));
+  EXPECT_THAT(scenery.confirmation().text.plain(), HasSubstr("signal 40"));
 }
 
 TEST(Confirm, NothingIsClaimedWithoutASecondFailure) {
@@ -154,8 +156,7 @@ TEST(Confirm, AnotherFailureProvesNothing) {
   scenery.tried_as_it_was(failing(4, "DLP0302"));
   const Confirmation confirmation = scenery.confirmation();
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kInconclusive);
-  EXPECT_NE(confirmation.text.plain().find("DLP0402"), std::string::npos)
-      << confirmation.text.plain();
+  EXPECT_THAT(confirmation.text.plain(), HasSubstr("DLP0402"));
 }
 
 TEST(Confirm, AnUnknownFailureProvesNothing) {
@@ -212,8 +213,8 @@ TEST(Confirm, WhatCouldNotBeSetIsSaid) {
   scenery.tried(std::move(run));
   const Confirmation confirmation = scenery.confirmation();
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kInconclusive);
-  EXPECT_NE(confirmation.text.plain().find("not tried with OMP_NUM_THREADS=1: no right to"),
-            std::string::npos);
+  EXPECT_THAT(confirmation.text.plain(),
+              HasSubstr("not tried with OMP_NUM_THREADS=1: no right to"));
 }
 
 TEST(Confirm, AnAttemptThatWasCutOffProvesNothing) {
@@ -321,10 +322,8 @@ TEST(Confirm, WhatWasThereBesideItAndStaysProvesNothing) {
   scenery.recording.attempts.push_back(with(failing(4, "DLP0506"), {}));
   const Confirmation confirmation = TwoFindings::of(scenery.verdict(), 1);
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kInconclusive);
-  EXPECT_NE(
-      confirmation.text.plain().find("DLP0302 fork-lost-thread-pool, found as well, remained"),
-      std::string::npos)
-      << confirmation.text.plain();
+  EXPECT_THAT(confirmation.text.plain(),
+              HasSubstr("DLP0302 fork-lost-thread-pool, found as well, remained"));
 }
 
 TEST(Confirm, WhatWasNotTriedIsSaid) {
@@ -343,8 +342,7 @@ TEST(Confirm, WhatStillRunsButNoLongerMovesProvesNothing) {
   scenery.tried_as_it_was(failing(4, "DLP0302"));
   const Confirmation confirmation = scenery.confirmation();
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kInconclusive);
-  EXPECT_NE(confirmation.text.plain().find("had not moved for 12.0 s"), std::string::npos)
-      << confirmation.text.plain();
+  EXPECT_THAT(confirmation.text.plain(), HasSubstr("had not moved for 12.0 s"));
 }
 
 TEST(Confirm, SettingsAreToldInWords) {

@@ -12,6 +12,8 @@
 namespace dlprobe {
 namespace {
 
+using testing::HasSubstr;
+
 constexpr int32_t kTrainer = HangScene::kTrainer;
 constexpr int32_t kWorker = 101;
 constexpr int32_t kOther = 102;
@@ -52,15 +54,12 @@ TEST(Deadlock, MutexOfAThreadOfTheParent) {
   HangScene scene = busy_scene();
   scene.add_thread(kTrainer, 150);
   scene.wait_in_futex(scene.main(kWorker), mutex_of(150));
-  const auto finding = find(scene.examine(), FindingCode::kForkInheritedLock);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_NE(finding->message.plain().find("thread 150"), std::string::npos)
-      << finding->message.plain();
-  EXPECT_NE(finding->message.plain().find("trainer 100"), std::string::npos)
-      << finding->message.plain();
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kWorker)});
-  EXPECT_FALSE(finding->remedies.empty());
+  const Finding finding = must_find(scene.examine(), FindingCode::kForkInheritedLock);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("thread 150"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("trainer 100"));
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kWorker)});
+  EXPECT_FALSE(finding.remedies.empty());
 }
 
 // As in a handler of SIGALRM that takes the lock of the code it interrupts, while the timer goes
@@ -72,11 +71,10 @@ TEST(Deadlock, ALockThatItsOwnThreadHasIsACircleThoughSignalsWakeIt) {
   scene.wait_in_futex(scene.main(kWorker), lock);
   scene.info(kWorker).signals_caught = uint64_t{1} << (SIGALRM - 1);
   scene.wakes(scene.main(kWorker));
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_THAT(finding->remedies.front().title.plain(), testing::HasSubstr("handler of a signal"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("handler of a signal"));
   scene.main(kWorker).futex->timed = true;
   EXPECT_FALSE(has_error(scene.examine()));
 }
@@ -91,9 +89,9 @@ TEST(Deadlock, ALockThatItsOwnThreadHasMayBeAHandlers) {
     const auto finding = find(scene.examine(), FindingCode::kLockCycle);
     return finding ? finding->remedies.front().title.plain() : "";
   };
-  EXPECT_THAT(advice(), testing::HasSubstr("take it twice"));
+  EXPECT_THAT(advice(), HasSubstr("take it twice"));
   scene.info(kWorker).signals_caught = uint64_t{1} << (SIGALRM - 1);
-  EXPECT_THAT(advice(), testing::HasSubstr("handler of a signal"));
+  EXPECT_THAT(advice(), HasSubstr("handler of a signal"));
 }
 
 TEST(Deadlock, MutexOfAThreadThatWorksIsContention) {
@@ -137,9 +135,8 @@ TEST(Deadlock, OneLookIsEnoughWhereTheKernelSaysSinceWhen) {
   ThreadSnapshot& worker = scene.main(kWorker);
   scene.wait_in_futex(worker, mutex_of(150));
   worker.blocked_since = Scene::at(0) - 3600 * kSecond;
-  const auto finding = find(scene.examine(1), FindingCode::kForkInheritedLock);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->first_seen, worker.blocked_since);
+  const Finding finding = must_find(scene.examine(1), FindingCode::kForkInheritedLock);
+  EXPECT_EQ(finding.first_seen, worker.blocked_since);
 }
 
 TEST(Deadlock, WhatTheKernelSaysOfTheLastSecondIsNoProof) {
@@ -170,10 +167,9 @@ TEST(Deadlock, SameHangInAllWorkersIsOneFinding) {
   scene.run(scene.main(kTrainer));
   for (const int32_t worker : {101, 102, 103})
     scene.wait_in_futex(scene.main(worker), mutex_of(150));
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings.front().processes.size(), 3U);
-  EXPECT_NE(verdict.findings.front().message.plain().find("2 more"), std::string::npos);
+  const Finding finding = only_finding(scene.examine());
+  EXPECT_EQ(finding.processes.size(), 3U);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("2 more"));
 }
 
 HangScene team_scene(int pool_threads) {
@@ -193,11 +189,10 @@ HangScene team_scene(int pool_threads) {
 }
 
 TEST(Deadlock, TeamWithoutItsThreads) {
-  const auto finding = find(team_scene(0).examine(), FindingCode::kForkLostThreadPool);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(number(*finding, "team_size"), 2);
-  EXPECT_EQ(number(*finding, "threads_of_the_team"), 1);
-  EXPECT_NE(text(*finding, "your_code").find("/srv/train.py:12"), std::string::npos);
+  const Finding finding = must_find(team_scene(0).examine(), FindingCode::kForkLostThreadPool);
+  EXPECT_EQ(number(finding, "team_size"), 2);
+  EXPECT_EQ(number(finding, "threads_of_the_team"), 1);
+  EXPECT_THAT(text(finding, "your_code"), HasSubstr("/srv/train.py:12"));
 }
 
 TEST(Deadlock, TeamWhoseThreadsAreThereIsNotLost) {
@@ -229,28 +224,25 @@ HangScene library_scene(int threads_in_worker) {
 }
 
 TEST(Deadlock, LibraryWhoseThreadsForkDidNotCopy) {
-  const auto finding = find(library_scene(0).examine(), FindingCode::kForkLostThreadPool);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->discriminator, "polars.abi3.so");
-  EXPECT_EQ(number(*finding, "threads_of_the_library_in_parent"), 2);
-  EXPECT_NE(finding->message.plain().find("trainer 100 has 2"), std::string::npos)
-      << finding->message.plain();
+  const Finding finding = must_find(library_scene(0).examine(), FindingCode::kForkLostThreadPool);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.discriminator, "polars.abi3.so");
+  EXPECT_EQ(number(finding, "threads_of_the_library_in_parent"), 2);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("trainer 100 has 2"));
   const auto names_polars = [](const Remedy& remedy) {
     return remedy.title.plain().contains("polars");
   };
-  EXPECT_TRUE(std::ranges::any_of(finding->remedies, names_polars));
+  EXPECT_TRUE(std::ranges::any_of(finding.remedies, names_polars));
 }
 
 TEST(Deadlock, LibraryThatTheForkServerPreloads) {
   HangScene scene = library_scene(0);
   scene.info(kWorker).start_method = StartMethod::kForkserver;
-  const auto finding = find(scene.examine(), FindingCode::kForkLostThreadPool);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->remedies.front().title.plain(), testing::HasSubstr("fork server preloads"));
-  for (const Remedy& remedy : finding->remedies)
+  const Finding finding = must_find(scene.examine(), FindingCode::kForkLostThreadPool);
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("fork server preloads"));
+  for (const Remedy& remedy : finding.remedies)
     for (const Message& command : remedy.commands)
-      EXPECT_THAT(command.plain(), testing::Not(testing::HasSubstr("'forkserver'")));
+      EXPECT_THAT(command.plain(), testing::Not(HasSubstr("'forkserver'")));
 }
 
 TEST(Deadlock, LibraryThatStartedItsThreadsAnew) {
@@ -260,9 +252,8 @@ TEST(Deadlock, LibraryThatStartedItsThreadsAnew) {
 // polars keeps what fork lost for lost, and has a thread for something else.
 TEST(Deadlock, LibraryThatStartedOneOfItsThreadsAnew) {
   HangScene scene = library_scene(1);
-  const auto finding = find(scene.examine(), FindingCode::kForkLostThreadPool);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("not all exist here"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kForkLostThreadPool);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("not all exist here"));
   scene.run(scene.process(kWorker).threads.back());
   EXPECT_FALSE(find(scene.examine(), FindingCode::kForkLostThreadPool)) << "it may yet wake it";
 }
@@ -298,9 +289,8 @@ TEST(Deadlock, LibraryThatWaitsForItsEventDescriptor) {
 TEST(Deadlock, LibraryWhoseWaiterAnotherThreadMayWake) {
   HangScene scene = library_scene(0);
   scene.run(scene.add_thread(kWorker, 170));
-  const auto finding = find(scene.examine(), FindingCode::kForkLostThreadPool);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
+  const Finding finding = must_find(scene.examine(), FindingCode::kForkLostThreadPool);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
 }
 
 TEST(Deadlock, ThreadsOfPythonAreNoPoolOfItsLibrary) {
@@ -332,10 +322,9 @@ TEST(Deadlock, SpinningForALostTeam) {
 TEST(Deadlock, SpinningThatBeganDuringTheWatch) {
   HangScene scene = spinning_scene(native("sched_yield", "/usr/lib/libc.so.6"));
   scene.works_until(scene.main(kWorker), 3);
-  const auto finding = find(scene.examine(8), FindingCode::kForkLostThreadPool);
-  ASSERT_TRUE(finding);
-  const auto share = std::ranges::find(finding->evidence, "busy_share", &Evidence::name);
-  ASSERT_NE(share, finding->evidence.end());
+  const Finding finding = must_find(scene.examine(8), FindingCode::kForkLostThreadPool);
+  const auto share = std::ranges::find(finding.evidence, "busy_share", &Evidence::name);
+  ASSERT_NE(share, finding.evidence.end());
   EXPECT_GT(std::get<double>(share->value), 0.99) << "since it spins";
   EXPECT_FALSE(has_error(scene.examine(5))) << "the last two looks may have met by chance";
 }
@@ -412,10 +401,9 @@ TEST(Deadlock, TwoLocksOfTwoProcesses) {
   scene.wait_in_futex(scene.main(kOther), shared_semaphore(8));
   scene.process(kWorker).sem_locks = {sem_lock(7, 0, kOther), sem_lock(8, 1, kWorker)};
   scene.process(kOther).sem_locks = {sem_lock(7, 1, kOther), sem_lock(8, 0, kWorker)};
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_EQ(finding->processes.size(), 2U);
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(finding.processes.size(), 2U);
 }
 
 TEST(Deadlock, TwoMutexesOfTwoThreads) {
@@ -439,9 +427,8 @@ TEST(Deadlock, IdlePoolThatHoldsTheLockOfItsQueueIsNoCircle) {
 TEST(Deadlock, PythonLockOfAForkedWorkerWithoutOtherThreads) {
   HangScene scene = busy_scene();
   scene.wait_in_futex(scene.main(kWorker), python_lock());
-  const auto finding = find(scene.examine(), FindingCode::kPythonLockInherited);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  const Finding finding = must_find(scene.examine(), FindingCode::kPythonLockInherited);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
 }
 
 TEST(Deadlock, PythonLockWhoseOwnerWasLeftBehind) {
@@ -450,9 +437,8 @@ TEST(Deadlock, PythonLockWhoseOwnerWasLeftBehind) {
   wait.python_type = "_thread.RLock";
   wait.owner_gone = true;
   scene.wait_in_futex(scene.main(kWorker), wait);
-  const auto finding = find(scene.examine(), FindingCode::kPythonLockInherited);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  const Finding finding = must_find(scene.examine(), FindingCode::kPythonLockInherited);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
 }
 
 TEST(Deadlock, PythonLockThatAnotherThreadMayRelease) {
@@ -508,9 +494,8 @@ TEST(Deadlock, AForkServerHasNoLocksOfTheTrainer) {
   // What it preloaded started a thread; the trainer stands for the server here.
   scene.stack(scene.main(kTrainer), {python("main", "/usr/lib/python3.11/forkserver.py", 9)});
   scene.stack(scene.add_thread(kTrainer, 150), {python("flush", "/srv/telemetry.py", 9)});
-  const auto finding = find(scene.examine(), FindingCode::kPythonLockInherited);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->remedies.front().title.plain(), testing::HasSubstr("preloads"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kPythonLockInherited);
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("preloads"));
 }
 
 TEST(Deadlock, TwoPythonLocksInOneProcess) {
@@ -529,9 +514,8 @@ TEST(Deadlock, NotifierThatForkDidNotCopy) {
               {python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 103),
                python("main", "/srv/train.py", 12)});
   scene.stack(scene.add_thread(kTrainer, 150), {python("serve", "/srv/train.py", 20)});
-  const auto finding = find(scene.examine(), FindingCode::kWaitsForMissingThread);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
+  const Finding finding = must_find(scene.examine(), FindingCode::kWaitsForMissingThread);
+  EXPECT_EQ(finding.severity, Severity::kError);
   scene.thread(kTrainer, 150).start_ticks = 1000;  // later than the worker
   EXPECT_TRUE(find(scene.examine(), FindingCode::kLockCycle));
 }
@@ -609,10 +593,9 @@ HangScene scene_with_sharer() {
 }
 
 TEST(Deadlock, PipeThatOnlyThreadsWhoStandStillCouldWrite) {
-  const auto finding = find(scene_with_sharer().examine(), FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  EXPECT_FALSE(finding->alternatives.empty());
+  const Finding finding = must_find(scene_with_sharer().examine(), FindingCode::kPipeWithoutPeer);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_FALSE(finding.alternatives.empty());
 }
 
 TEST(Deadlock, PipeThatAThreadOfTheSameProcessMayWrite) {
@@ -668,9 +651,8 @@ TEST(Deadlock, OrphanAtALockThatOtherOrphansShare) {
   scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
   scene.process(kWorker).sem_locks = {sem_lock(7, 0, 4242)};
   scene.shares_semaphore(7777, 7, true);
-  const auto finding = find(scene.examine(), FindingCode::kOrphanedWorker);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
+  const Finding finding = must_find(scene.examine(), FindingCode::kOrphanedWorker);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
   scene.info(kWorker).orphaned = false;
   EXPECT_TRUE(scene.examine().findings.empty());
 }
@@ -704,9 +686,8 @@ TEST(Deadlock, JoinOfAProcessThatCannotWriteItsResults) {
 }
 
 TEST(Deadlock, EverybodyWaitsForWork) {
-  const auto finding = find(HangScene().examine(), FindingCode::kBatchLostInWorker);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(number(*finding, "idle_processes"), 2);
+  const Finding finding = must_find(HangScene().examine(), FindingCode::kBatchLostInWorker);
+  EXPECT_EQ(number(finding, "idle_processes"), 2);
 }
 
 // PyTorch's worker, as its stack is from where it waits outwards.
@@ -739,15 +720,13 @@ TEST(Deadlock, WorkersThatEndedWellBeforeAllItemsCameAreNamed) {
     scene.had_child(worker == kOther ? 50 : kTrainer, worker, 0);  // as after its own end
     scene.info(worker).role = Role::kWorker;
   }
-  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(),
-              ::testing::HasSubstr("both its workers have ended with exit code 0"));
-  EXPECT_THAT(finding->remedies.front().commands.front().plain(), "finally: queue.put(None)");
+  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("both its workers have ended with exit code 0"));
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(), "finally: queue.put(None)");
   scene.had_child(kTrainer, 103, SIGKILL);
   scene.info(103).role = Role::kWorker;
   EXPECT_THAT(find(scene.examine(), FindingCode::kPipeWithoutPeer)->message.plain(),
-              ::testing::HasSubstr("all its 3 workers have ended"));
+              HasSubstr("all its 3 workers have ended"));
 }
 
 TEST(Deadlock, AQueueWhoseReaderIsJoinedLacksItsLastItem) {
@@ -756,10 +735,9 @@ TEST(Deadlock, AQueueWhoseReaderIsJoinedLacksItsLastItem) {
   scene.has_end(kWorker, 4242, true, true);
   scene.stack(scene.main(kWorker), {kQueueGet, python("write", "/srv/loggers.py", 16)});
   scene.main(kTrainer).wait = {.tid = kTrainer, .syscall = 61, .args = {kWorker, 0, 0, 0, 0, 0}};
-  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), ::testing::HasSubstr("; trainer 100 waits for its end"));
-  EXPECT_THAT(finding->remedies.front().commands.front().plain(),
+  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("; trainer 100 waits for its end"));
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(),
               "finally: queue.put(None); process.join()");
 }
 
@@ -798,11 +776,10 @@ HangScene scene_of_a_filter() {
 
 TEST(Deadlock, AWorkerAndItsFilterThatWaitForOneAnother) {
   const Verdict verdict = scene_of_a_filter().examine();
-  const auto finding = find(verdict, FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  EXPECT_TRUE(finding->remedies.front().title.plain().starts_with("Flush"));
+  const Finding finding = must_find(verdict, FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_TRUE(finding.remedies.front().title.plain().starts_with("Flush"));
   EXPECT_FALSE(find(verdict, FindingCode::kPipeWithoutPeer));
 }
 
@@ -840,14 +817,13 @@ HangScene scene_of_a_connection() {
 
 TEST(Deadlock, BothSidesOfAConnectionThatWaitForOneAnother) {
   const Verdict verdict = scene_of_a_connection().examine();
-  const auto finding = find(verdict, FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  const std::string message = finding->message.plain();
+  const Finding finding = must_find(verdict, FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  const std::string message = finding.message.plain();
   EXPECT_TRUE(message.starts_with("worker 102 waits for data from a socket")) << message;
-  EXPECT_THAT(message, testing::HasSubstr("(Data.__getitem__, /srv/train.py:10); worker 101"));
-  EXPECT_THAT(message, testing::HasSubstr("(serve, /srv/rows.py:20): each side"));
+  EXPECT_THAT(message, HasSubstr("(Data.__getitem__, /srv/train.py:10); worker 101"));
+  EXPECT_THAT(message, HasSubstr("(serve, /srv/rows.py:20): each side"));
   EXPECT_FALSE(find(verdict, FindingCode::kPipeWithoutPeer));
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
 }
@@ -859,9 +835,8 @@ TEST(Deadlock, AWorkerThatAsksANameServer) {
               stack_of_worker({native("poll", "/usr/lib/libc.so.6"),
                                native("__res_context_send", "/usr/lib/libc.so.6"),
                                python("Data.__getitem__", "/srv/train.py", 10)}));
-  const auto finding = find(scene.examine(), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("an answer of the name server"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kSlowSample);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("an answer of the name server"));
 }
 
 TEST(Deadlock, TwoThatWaitOnDifferentConnectionsAreNoTalk) {
@@ -892,13 +867,11 @@ HangScene scene_of_a_pipe_in_a_task() {
 TEST(Deadlock, AWorkerThatWaitsForAPipeInATaskHasNotLostIt) {
   const Verdict verdict = scene_of_a_pipe_in_a_task().examine();
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
-  const auto finding = find(verdict, FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kWorker)});
-  EXPECT_NE(finding->message.plain().find("pipe 4242, written by trainer 100"), std::string::npos)
-      << finding->message.plain();
+  const Finding finding = must_find(verdict, FindingCode::kPipeWithoutPeer);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kWorker)});
+  EXPECT_THAT(finding.message.plain(), HasSubstr("pipe 4242, written by trainer 100"));
 }
 
 TEST(Deadlock, AQueueOfTheUsersInATaskIsNoQueueOfTasks) {
@@ -963,9 +936,8 @@ TEST(Deadlock, APipeOfItsOwnOfAHelperIsAWordWhileTheTrainerGoesOn) {
   HangScene scene = busy_scene();
   scene.wait_in_read(scene.main(kWorker), 4242);
   scene.has_end(kWorker, 4242, true, true);
-  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
+  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
 }
 
 TEST(Deadlock, APipeOfItsOwnThatAHandlerOfASignalMayWriteIsAWord) {
@@ -989,9 +961,8 @@ TEST(Deadlock, ATaskThatComesByASignalIsNotLost) {
 TEST(Deadlock, AStoppedProcessThatNobodyWaitsForIsAWord) {
   HangScene scene = busy_scene();
   scene.main(kWorker).state = 'T';
-  const auto finding = find(scene.examine(), FindingCode::kWorkerStopped);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
+  const Finding finding = must_find(scene.examine(), FindingCode::kWorkerStopped);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
   HangScene needed;
   needed.main(kWorker).state = 'T';
   EXPECT_TRUE(has_error(needed.examine()));
@@ -1017,9 +988,8 @@ TEST(Deadlock, ALockOfADeadHolderThatALivingOneMayReleaseIsAWarning) {
   scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
   for (const int32_t pid : {kWorker, kOther})
     scene.process(pid).sem_locks = {sem_lock(7, 0, 4242)};
-  const auto finding = find(scene.examine(), FindingCode::kLockHolderDead);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockHolderDead);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
 }
 
 TEST(Deadlock, AWorkerAtALockOfTheUsersHasNoTaskThatIsLost) {
@@ -1091,9 +1061,8 @@ TEST(Deadlock, AForkServerSavesNobodyByItself) {
               {python("MapResult.get", "/usr/lib/python3.11/multiprocessing/pool.py", 768),
                python("main", "/srv/train.py", 8)});
   scene.wait_in_read(scene.add_thread(kTrainer, 150), kSentinel);
-  const auto finding = find(scene.examine(), FindingCode::kBatchLostInWorker);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(number(*finding, "idle_processes"), 2);
+  const Finding finding = must_find(scene.examine(), FindingCode::kBatchLostInWorker);
+  EXPECT_EQ(number(finding, "idle_processes"), 2);
   scene.run(scene.main(kWorker));
   EXPECT_FALSE(has_error(scene.examine())) << "it may yet end";
 }
@@ -1119,10 +1088,10 @@ HangScene worker_in_event_loop(uint64_t timeout) {
 
 TEST(Deadlock, AnEventLoopOfAWorkerThatNothingCanWake) {
   constexpr uint64_t kNever = 0xFFFFFFFF;
-  const auto finding = find(worker_in_event_loop(kNever).examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("no thread is left in its process"));
+  const Finding finding =
+      must_find(worker_in_event_loop(kNever).examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("no thread is left in its process"));
   EXPECT_FALSE(has_error(worker_in_event_loop(20'000).examine())) << "a timer";
   HangScene thread = worker_in_event_loop(kNever);
   thread.sleep(thread.add_thread(kWorker, 150));
@@ -1139,13 +1108,11 @@ TEST(Deadlock, AnEventLoopIsWhereItsTasksWait) {
   scene.main(kWorker).tasks = {
       {.stack = {join, python("fetch_all", "/srv/data.py", 28)}, .count = 1, .is_main = true},
       {.stack = {get, python("consume", "/srv/data.py", 17)}, .count = 4}};
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(
-      finding->message.plain(),
-      testing::HasSubstr("where 4 more tasks wait (consume, /srv/data.py:17), and no thread"));
-  EXPECT_EQ(text(*finding, "your_code"), "fetch_all (/srv/data.py:28)");
-  EXPECT_THAT(finding->remedies.front().commands,
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("where 4 more tasks wait (consume, /srv/data.py:17), and no thread"));
+  EXPECT_EQ(text(finding, "your_code"), "fetch_all (/srv/data.py:28)");
+  EXPECT_THAT(finding.remedies.front().commands,
               testing::ElementsAre("try: ... finally: queue.task_done()"));
 }
 
@@ -1157,22 +1124,20 @@ TEST(Deadlock, ATrainersEventLoopWithATimerSleeps) {
     scene.main(kTrainer).wait.args[3] = timeout;
     scene.has_socket(kTrainer, 7001);
     scene.has_socket(kTrainer, 7002);
-    const auto finding = find(scene.examine(32), FindingCode::kConsumerStuck);
-    ASSERT_TRUE(finding);
-    EXPECT_EQ(finding->severity, timeout == 5'000 ? Severity::kInfo : Severity::kWarning);
+    const Finding finding = must_find(scene.examine(32), FindingCode::kConsumerStuck);
+    EXPECT_EQ(finding.severity, timeout == 5'000 ? Severity::kInfo : Severity::kWarning);
   }
 }
 
 TEST(Deadlock, AnEventLoopNamesItsConnection) {
   HangScene scene = worker_in_event_loop(20'000);
   EXPECT_THAT(find(scene.examine(), FindingCode::kSlowSample)->message.plain(),
-              testing::Not(testing::HasSubstr("connected to")));
+              testing::Not(HasSubstr("connected to")));
   scene.main(kWorker).wait.files.push_back(
       {.fd = 9, .kind = FileKind::kSocket, .inode = 7010, .path = "10.0.0.5:443"});
-  const auto finding = find(scene.examine(), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("connected to 10.0.0.5:443"));
-  EXPECT_THAT(finding->remedies.front().commands,
+  const Finding finding = must_find(scene.examine(), FindingCode::kSlowSample);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("connected to 10.0.0.5:443"));
+  EXPECT_THAT(finding.remedies.front().commands,
               testing::ElementsAre("async with asyncio.timeout(60): await ..."));
 }
 
@@ -1180,10 +1145,9 @@ TEST(Deadlock, WhoReadsTheOutputOfTheTrainerIsNamed) {
   HangScene scene;
   scene.wait_in_write(scene.main(kTrainer), 4242);
   scene.has_end(7777, 4242, true, false);
-  const auto finding = find(scene.examine(), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(),
-              testing::HasSubstr("read by process 7777 (python3), which is none of this job"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kConsumerStuck);
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("read by process 7777 (python3), which is none of this job"));
 }
 
 // Worker 101 asks a server that is none of its job's processes.
@@ -1202,16 +1166,15 @@ TEST(Deadlock, WhoIsWokenByAThreadAtAConnectionIsToldWhich) {
   scene.wait_in_recv(scene.add_thread(kWorker, 150), 7001, 7002);
   scene.thread(kWorker, 150).wait.files.front().path = "127.0.0.1:8080";
   scene.has_socket(7777, 7002);
-  const auto finding = find(scene.examine(), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(),
-              testing::AllOf(testing::HasSubstr("data from an eventfd"),
-                             testing::HasSubstr("connected to 127.0.0.1:8080, written by process "
-                                                "7777 (python3), which is none of this job")));
-  EXPECT_THAT(finding->remedies.front().commands.front().plain(), testing::HasSubstr("stub."));
+  const Finding finding = must_find(scene.examine(), FindingCode::kSlowSample);
+  EXPECT_THAT(finding.message.plain(),
+              testing::AllOf(HasSubstr("data from an eventfd"),
+                             HasSubstr("connected to 127.0.0.1:8080, written by process "
+                                       "7777 (python3), which is none of this job")));
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("stub."));
   scene.is_stopped_outside();
   EXPECT_THAT(find(scene.examine(), FindingCode::kSlowSample)->message.plain(),
-              testing::HasSubstr("and is stopped"));
+              HasSubstr("and is stopped"));
 }
 
 // Worker 101 asks a program that the job has started.
@@ -1223,24 +1186,22 @@ TEST(Deadlock, AServerOfTheJobIsNamedWithWhatItDoes) {
   scene.info(kOther).comm = "kv";
   scene.sleep(scene.main(kOther));
   scene.stack(scene.main(kOther), {python("reindex", "/srv/kv.py", 5)});
-  const auto finding = find(scene.examine(), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(),
-              testing::HasSubstr("; process 102 (kv) sleeps (reindex, /srv/kv.py:5)"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kSlowSample);
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("; process 102 (kv) sleeps (reindex, /srv/kv.py:5)"));
 }
 
 TEST(Deadlock, AStoppedServerOutsideIsTheCause) {
   HangScene scene = worker_at_a_server();
   EXPECT_FALSE(has_error(scene.examine()));
   scene.is_stopped_outside();
-  const auto finding = find(scene.examine(), FindingCode::kWorkerStopped);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(scene.examine(), FindingCode::kWorkerStopped);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message.plain(),
               testing::AllOf(testing::StartsWith("process 7777 (python3) is stopped"),
-                             testing::HasSubstr("worker 101 waits for data from a socket")));
-  EXPECT_EQ(finding->remedies.front().commands.front().plain(), "kill -CONT 7777");
+                             HasSubstr("worker 101 waits for data from a socket")));
+  EXPECT_EQ(finding.remedies.front().commands.front().plain(), "kill -CONT 7777");
 }
 
 TEST(Deadlock, AServerOutsideThatIsLetGoNowAndThenIsSlow) {
@@ -1292,13 +1253,12 @@ TEST(Deadlock, TheServerOfAManagerIsNoSlowWorker) {
                python("parse", "/srv/train.py", 7), python("worker", folder + "pool.py", 125),
                python("BaseProcess.run", folder + "process.py", 108)});
   const Verdict verdict = scene.examine();
-  const auto finding = find(verdict, FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(verdict, FindingCode::kSlowSample);
+  EXPECT_THAT(finding.message.plain(),
               testing::AllOf(testing::StartsWith("worker 102 is in the middle"),
-                             testing::HasSubstr("the server of multiprocessing.Manager"),
-                             testing::Not(testing::HasSubstr("more like it"))));
-  EXPECT_THAT(finding->remedies.front().commands, testing::Contains("queue.put(item, timeout=60)"));
+                             HasSubstr("the server of multiprocessing.Manager"),
+                             testing::Not(HasSubstr("more like it"))));
+  EXPECT_THAT(finding.remedies.front().commands, testing::Contains("queue.put(item, timeout=60)"));
 }
 
 // The trainer reads the output of a program that has ended, in Lib/subprocess.py.
@@ -1314,10 +1274,9 @@ HangScene scene_of_output() {
 
 TEST(Deadlock, OutputThatAProgramLeftBehindKeepsOpen) {
   const HangScene scene = scene_of_output();
-  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo) << "it may be at work";
-  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("process 7777 (python3)"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  EXPECT_EQ(finding.severity, Severity::kInfo) << "it may be at work";
+  EXPECT_THAT(finding.message.plain(), HasSubstr("process 7777 (python3)"));
   EXPECT_EQ(find(scene.examine(62), FindingCode::kPipeWithoutPeer)->severity, Severity::kWarning);
   HangScene child(1);
   child.wait_in_read(child.main(kTrainer), 4242);
@@ -1349,8 +1308,7 @@ TEST(Deadlock, AWorkerThatWaitsForAStorage) {
     scene.main(kWorker).state = state;
     const auto finding = find(scene.examine(), FindingCode::kIoStall);
     ASSERT_TRUE(finding) << state;
-    EXPECT_NE(finding->message.plain().find("/data/a.bin (nfs4 server:/data)"), std::string::npos)
-        << finding->message.plain();
+    EXPECT_THAT(finding->message.plain(), HasSubstr("/data/a.bin (nfs4 server:/data)"));
     EXPECT_EQ(finding->severity, Severity::kWarning);
     EXPECT_EQ(find(scene.examine(12), FindingCode::kIoStall)->severity, Severity::kError);
   }
@@ -1416,10 +1374,8 @@ TEST(Deadlock, ASocketWhoseOtherEndOnlyTheWaiterHas) {
   HangScene scene = busy_scene();
   scene.wait_in_recv(scene.main(kWorker), 7001, 7002);
   scene.has_socket(kWorker, 7002);
-  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_NE(finding->message.plain().find("socket 7001"), std::string::npos)
-      << finding->message.plain();
+  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("socket 7001"));
 }
 
 // A server with a thread that lets clients in, and one that answers.
@@ -1485,10 +1441,8 @@ TEST(Deadlock, AFifoThatNobodyOpensIsNamed) {
       .tid = kWorker, .syscall = 257, .files = {{.kind = FileKind::kFifo, .path = "/data/feed"}}};
   const Verdict verdict = scene.examine();
   EXPECT_FALSE(has_error(verdict));
-  const auto finding = find(verdict, FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_NE(finding->message.plain().find("FIFO /data/feed"), std::string::npos)
-      << finding->message.plain();
+  const Finding finding = must_find(verdict, FindingCode::kPipeWithoutPeer);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("FIFO /data/feed"));
 }
 
 // Each has the other's end to write to, and waits for data.
@@ -1500,9 +1454,8 @@ TEST(Deadlock, ReadersWhoHaveInheritedOneAnothersEndsHaveNoPeer) {
     for (const int32_t each : {kWorker, kOther})
       scene.has_end(each, static_cast<uint64_t>(pipe), each == pid, each != pid);
   }
-  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
   scene.has_end(kTrainer, 4242, false, true);
   EXPECT_FALSE(has_error(scene.examine()));
 }
@@ -1530,10 +1483,9 @@ TEST(Deadlock, ALockOfAFileOfWhichForkMadeCopies) {
   scene.has_flock(kTrainer, 600, true);
   scene.has_flock(kWorker, 600);
   scene.wait_in_flock(scene.main(kWorker), 600);
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(number(*finding, "threads_in_the_circle"), 2);
-  EXPECT_THAT(finding->remedies.front().title.plain(), testing::HasSubstr("fcntl.LOCK_UN"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(number(finding, "threads_in_the_circle"), 2);
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("fcntl.LOCK_UN"));
 }
 
 // The trainer waits for worker 101 to end, which waits for a semaphore that all of them share.
@@ -1568,11 +1520,10 @@ TEST(Deadlock, AnEventWhoseSetterWaitsForANotificationIsNoPark) {
   scene.wait_in_futex(scene.main(kOther), shared_semaphore(8));
   scene.stack(scene.main(kOther),
               {python("Condition.wait", file, 268), python("consume", "/srv/train.py", 24)});
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(), testing::StartsWith("worker 102 waits"));
-  EXPECT_THAT(finding->remedies.front().commands.front().plain(), testing::HasSubstr("wait_for"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), testing::StartsWith("worker 102 waits"));
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("wait_for"));
   waits_for_event(kOther);
   EXPECT_EQ(find(scene.examine(), FindingCode::kLockCycle)->severity, Severity::kInfo) << "parked";
 }
@@ -1581,12 +1532,10 @@ TEST(Deadlock, ASemaphoreThatNobodyIsLeftToRelease) {
   HangScene scene = scene_at_semaphore(2);
   scene.wait_in_futex(scene.main(kOther), shared_semaphore(7));
   scene.stack(scene.main(kOther), {python("work", "/srv/train.py", 5)});
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  EXPECT_NE(finding->message.plain().find("worker 101, worker 102 acquired it"), std::string::npos)
-      << finding->message.plain();
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101, worker 102 acquired it"));
   scene.info(kTrainer).signals_caught = uint64_t{1} << 14U;  // SIGTERM
   EXPECT_EQ(find(scene.examine(), FindingCode::kLockCycle)->severity, Severity::kWarning);
   scene.shares_semaphore(7777, 7);
@@ -1624,9 +1573,8 @@ TEST(Deadlock, AnEventThatNobodyIsLeftToSetMayWaitForCtrlC) {
   scene.stack(scene.main(kWorker),
               {python("Condition.wait", file, 268), python("Event.wait", file, 349),
                python("work", "/srv/train.py", 5)});
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
 }
 
 TEST(Deadlock, AFullQueueThatNobodyReads) {
@@ -1634,10 +1582,8 @@ TEST(Deadlock, AFullQueueThatNobodyReads) {
   scene.stack(scene.main(kWorker),
               {python("Queue.put", "/usr/lib/python3.11/multiprocessing/queues.py", 89),
                python("produce", "/srv/train.py", 5)});
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_NE(finding->message.plain().find("room in a full"), std::string::npos)
-      << finding->message.plain();
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("room in a full"));
 }
 
 TEST(Deadlock, AModuleOfTheUsersWithTheNameOfMultiprocessingsIsNoFullQueue) {
@@ -1646,8 +1592,7 @@ TEST(Deadlock, AModuleOfTheUsersWithTheNameOfMultiprocessingsIsNoFullQueue) {
     scene.stack(scene.main(kWorker),
                 {python("Queue.put", file, 89), python("produce", "/srv/train.py", 5)});
     for (const Finding& finding : scene.examine().findings)
-      EXPECT_EQ(finding.message.plain().find("room in a full"), std::string::npos)
-          << finding.message.plain();
+      EXPECT_THAT(finding.message.plain(), testing::Not(HasSubstr("room in a full")));
   }
 }
 
@@ -1662,10 +1607,9 @@ HangScene scene_of_join() {
 
 TEST(Deadlock, AChildThatIsWaitedForBeforeItIsToldToEnd) {
   HangScene scene = scene_of_join();
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->remedies.front().commands.front().plain(), "process.communicate()");
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.remedies.front().commands.front().plain(), "process.communicate()");
   scene.info(kTrainer).signals_caught = uint64_t{1} << 14U;  // SIGTERM
   EXPECT_EQ(find(scene.examine(), FindingCode::kLockCycle)->severity, Severity::kWarning);
 }
@@ -1678,11 +1622,10 @@ TEST(Deadlock, AChildWhoseInputForkedWorkersKeepOpen) {
   scene.info(kWorker).role = Role::kOther;
   scene.info(kWorker).start_method.reset();
   scene.has_end(kOther, 4242, false, true);
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("a copy of the pipe"));
-  EXPECT_THAT(finding->remedies.front().commands.front().plain(),
-              testing::HasSubstr("process.stdin.close()"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("a copy of the pipe"));
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(),
+              HasSubstr("process.stdin.close()"));
   scene.has_end(kTrainer, 4242, false, true);
   EXPECT_EQ(
       find(scene.examine(), FindingCode::kLockCycle)->remedies.front().commands.front().plain(),
@@ -1711,13 +1654,11 @@ HangScene scene_of_join_of_the_second() {
 }
 
 TEST(Deadlock, AChildThatIsWaitedForAndWaitsForTheReaderOfItsQueue) {
-  const auto finding = find(scene_of_join_of_the_second().examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->processes.size(), 3U);
-  EXPECT_NE(finding->message.plain().find("held by worker 102, which waits for data"),
-            std::string::npos)
-      << finding->message.plain();
+  const Finding finding =
+      must_find(scene_of_join_of_the_second().examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.processes.size(), 3U);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("held by worker 102, which waits for data"));
 }
 
 TEST(Deadlock, AChildThatIsWaitedForAndWhoseSiblingMayYetGetItsTask) {
@@ -1742,13 +1683,11 @@ HangScene orphan_scene() {
 TEST(Deadlock, AnOrphanInTheMiddleOfABatch) {
   HangScene scene = orphan_scene();
   scene.wait_in_recv(scene.main(kWorker), 7001, 0);
-  const auto stands = find(scene.examine(), FindingCode::kOrphanedWorker);
-  ASSERT_TRUE(stands);
-  EXPECT_EQ(stands->severity, Severity::kWarning);
+  const Finding stands = must_find(scene.examine(), FindingCode::kOrphanedWorker);
+  EXPECT_EQ(stands.severity, Severity::kWarning);
   scene.run(scene.main(kWorker));
-  const auto works = find(scene.examine(), FindingCode::kOrphanedWorker);
-  ASSERT_TRUE(works);
-  EXPECT_EQ(works->severity, Severity::kInfo);
+  const Finding works = must_find(scene.examine(), FindingCode::kOrphanedWorker);
+  EXPECT_EQ(works.severity, Severity::kInfo);
   scene.info(kWorker).role = Role::kOther;  // a daemon, for all that is known
   EXPECT_TRUE(scene.examine().findings.empty());
 }
@@ -1787,9 +1726,9 @@ TEST(Deadlock, WhoSleepsWithALockComesBeforeWhoAsksForItBetweenSleeps) {
   ThreadWait& wait = scene.main(kWorker).wait;
   wait.files = {{.fd = 5, .kind = FileKind::kFile, .inode = 600, .path = "/srv/features.db"}};
   EXPECT_THAT(find(scene.examine(12), FindingCode::kSlowSample)->message.plain(),
-              testing::HasSubstr("worker 101 is in the middle of a batch and waits for the end of "
-                                 "a sleep, maybe for a lock of the file /srv/features.db held by "
-                                 "worker 102"));
+              HasSubstr("worker 101 is in the middle of a batch and waits for the end of "
+                        "a sleep, maybe for a lock of the file /srv/features.db held by "
+                        "worker 102"));
   scene.sleep(scene.main(kOther));
   scene.stack(scene.main(kOther), {python("load", "/srv/train.py", 14)});
   EXPECT_THAT(find(scene.examine(12), FindingCode::kSlowSample)->message.plain(),
@@ -1803,18 +1742,13 @@ TEST(Deadlock, AWorkerAtAServerIsToldWhich) {
   scene.wait_in_recv(worker, 7001, 0);
   worker.wait.files.front().path = "10.0.0.5:443";
   scene.stack(worker, {python("fetch", "/srv/data.py", 14)});
-  const auto answered = find(scene.examine(12), FindingCode::kSlowSample);
-  ASSERT_TRUE(answered);
-  EXPECT_THAT(answered->message.plain(), testing::HasSubstr(", connected to 10.0.0.5:443)"));
-  EXPECT_THAT(answered->remedies.front().title.plain(),
-              testing::HasSubstr("whether 10.0.0.5:443 answers"));
+  const Finding answered = must_find(scene.examine(12), FindingCode::kSlowSample);
+  EXPECT_THAT(answered.message.plain(), HasSubstr(", connected to 10.0.0.5:443)"));
+  EXPECT_THAT(answered.remedies.front().title.plain(), HasSubstr("whether 10.0.0.5:443 answers"));
   worker.wait.files.front().kind = FileKind::kConnectingSocket;
-  const auto unanswered = find(scene.examine(12), FindingCode::kSlowSample);
-  ASSERT_TRUE(unanswered);
-  EXPECT_THAT(unanswered->message.plain(),
-              testing::HasSubstr("waits for an answer of 10.0.0.5:443"));
-  EXPECT_THAT(unanswered->remedies.front().title.plain(),
-              testing::HasSubstr("whether 10.0.0.5:443 answers"));
+  const Finding unanswered = must_find(scene.examine(12), FindingCode::kSlowSample);
+  EXPECT_THAT(unanswered.message.plain(), HasSubstr("waits for an answer of 10.0.0.5:443"));
+  EXPECT_THAT(unanswered.remedies.front().title.plain(), HasSubstr("whether 10.0.0.5:443 answers"));
 }
 
 TEST(Deadlock, AWorkerThatHandsOnBatchesIsSlowAndDoesNotStand) {
@@ -1823,13 +1757,11 @@ TEST(Deadlock, AWorkerThatHandsOnBatchesIsSlowAndDoesNotStand) {
   scene.reads_until(kWorker, 12);
   scene.reads_until(kTrainer, 12);
   const Verdict verdict = scene.examine(12);
-  const auto finding = find(verdict, FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
-  EXPECT_NE(finding->message.plain().find("is slow, not stuck"), std::string::npos)
-      << finding->message.plain();
-  EXPECT_EQ(text(*finding, "stood_still_for"), "");
-  EXPECT_EQ(verdict.all_well.plain().find("moved"), std::string::npos) << verdict.all_well.plain();
+  const Finding finding = must_find(verdict, FindingCode::kSlowSample);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("is slow, not stuck"));
+  EXPECT_EQ(text(finding, "stood_still_for"), "");
+  EXPECT_THAT(verdict.all_well.plain(), testing::Not(HasSubstr("moved")));
 }
 
 TEST(Deadlock, AWorkerThatHandedOnNoBatchForLongStands) {
@@ -1838,11 +1770,9 @@ TEST(Deadlock, AWorkerThatHandedOnNoBatchForLongStands) {
     if (wakes) scene.wakes(scene.main(kWorker));
     scene.reads_until(kWorker, 5);
     scene.reads_until(kTrainer, 5);
-    const auto finding = find(scene.examine(40), FindingCode::kSlowSample);
-    ASSERT_TRUE(finding);
-    EXPECT_EQ(finding->severity, Severity::kWarning);
-    EXPECT_EQ(finding->message.plain().find("not stuck"), std::string::npos)
-        << finding->message.plain();
+    const Finding finding = must_find(scene.examine(40), FindingCode::kSlowSample);
+    EXPECT_EQ(finding.severity, Severity::kWarning);
+    EXPECT_THAT(finding.message.plain(), testing::Not(HasSubstr("not stuck")));
   }
 }
 
@@ -1850,18 +1780,16 @@ TEST(Deadlock, AWorkerThatReadsForNobodyHandsOnNothing) {
   HangScene scene = scene_of_sleepers();
   scene.wakes(scene.main(kWorker));
   scene.reads_until(kWorker, 12);
-  const auto finding = find(scene.examine(12), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
+  const Finding finding = must_find(scene.examine(12), FindingCode::kSlowSample);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
 }
 
 TEST(Deadlock, ATrainersOwnSleepEndsByItself) {
   HangScene scene;
   scene.sleep(scene.main(kTrainer));
   scene.stack(scene.main(kTrainer), {python("main", "/srv/train.py", 7)});
-  const auto once = find(scene.examine(40), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(once);
-  EXPECT_EQ(once->severity, Severity::kInfo);
+  const Finding once = must_find(scene.examine(40), FindingCode::kConsumerStuck);
+  EXPECT_EQ(once.severity, Severity::kInfo);
 }
 
 TEST(Deadlock, ATrainerThatSleepsAgainAndAgainIsAWarningAfterAMinute) {
@@ -1869,9 +1797,8 @@ TEST(Deadlock, ATrainerThatSleepsAgainAndAgainIsAWarningAfterAMinute) {
     HangScene scene;
     scene.sleep(scene.main(kTrainer));
     scene.wakes(scene.main(kTrainer));
-    const auto finding = find(scene.examine(looks), FindingCode::kConsumerStuck);
-    ASSERT_TRUE(finding);
-    EXPECT_EQ(finding->severity, severity);
+    const Finding finding = must_find(scene.examine(looks), FindingCode::kConsumerStuck);
+    EXPECT_EQ(finding.severity, severity);
   }
 }
 
@@ -1937,13 +1864,12 @@ HangScene scene_of_timeout(std::string_view raised_in) {
 TEST(Deadlock, ATrainerThatGaveUpWasOwedABatchByAWorker) {
   const HangScene scene = scene_of_timeout(
       "/usr/lib/python3/dist-packages/torch/utils/data/dataloader.py:1449 _get_data");
-  const auto finding = find(scene.examine(), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kWorker), key_of(kTrainer)}));
-  EXPECT_TRUE(finding->message.plain().ends_with(
+  const Finding finding = must_find(scene.examine(), FindingCode::kSlowSample);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.processes, (std::vector<ProcessKey>{key_of(kWorker), key_of(kTrainer)}));
+  EXPECT_TRUE(finding.message.plain().ends_with(
       "; then trainer 100 gave up: RuntimeError: no more patience"))
-      << finding->message.plain();
+      << finding.message.plain();
 }
 
 TEST(Deadlock, ATrainerThatFailedOtherwiseSaysNothingOfItsWaits) {
@@ -1977,10 +1903,9 @@ TEST(Deadlock, ATrainerThatWaitsElsewhere) {
   HangScene scene;
   scene.wait_in_read(scene.main(kTrainer), 4242);
   scene.has_end(7777, 4242, false, true);
-  const auto finding = find(scene.examine(), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_NE(finding->severity, Severity::kError);
-  EXPECT_FALSE(finding->message.plain().contains("loader")) << "they may be a pool's";
+  const Finding finding = must_find(scene.examine(), FindingCode::kConsumerStuck);
+  EXPECT_NE(finding.severity, Severity::kError);
+  EXPECT_FALSE(finding.message.plain().contains("loader")) << "they may be a pool's";
 }
 
 TEST(Deadlock, ATaskOfAPoolMayBeAnything) {
@@ -2035,15 +1960,13 @@ TEST(Deadlock, ATrainerThatAsksForInputIsANote) {
   scene.has_end(7777, 4242, false, true);
   trainer.wait.files.front().fd = 0;
   trainer.blocked_since = Scene::at(0) - 40 * kSecond;
-  const auto finding = find(scene.examine(), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
-  EXPECT_THAT(finding->message.plain(),
-              testing::HasSubstr("waits for input on its standard input"));
-  EXPECT_EQ(finding->remedies.front().commands.front().plain(), "COMMAND < /dev/null");
+  const Finding finding = must_find(scene.examine(), FindingCode::kConsumerStuck);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("waits for input on its standard input"));
+  EXPECT_EQ(finding.remedies.front().commands.front().plain(), "COMMAND < /dev/null");
   scene.has_end(kWorker, 4242, false, true);
   EXPECT_THAT(find(scene.examine(), FindingCode::kConsumerStuck)->message.plain(),
-              testing::Not(testing::HasSubstr("standard input")))
+              testing::Not(HasSubstr("standard input")))
       << "a worker writes it";
 }
 
@@ -2060,14 +1983,13 @@ TEST(Deadlock, ATrainerThatExitsWhenItsTimeoutIsOverWasLeftByItsWorker) {
     trainer.wait.args = {0x9000, 1, static_cast<uint64_t>(timeout_ms), 0, 0, 0};
     trainer.blocked_since = Scene::at(0) - 10 * kSecond;
     scene.ends_with(1);
-    const auto finding = find(scene.examine(13), FindingCode::kSlowSample);
-    ASSERT_TRUE(finding);
-    EXPECT_EQ(finding->severity == Severity::kError, is_why) << timeout_ms;
-    EXPECT_EQ(finding->message.plain().ends_with(
+    const Finding finding = must_find(scene.examine(13), FindingCode::kSlowSample);
+    EXPECT_EQ(finding.severity == Severity::kError, is_why) << timeout_ms;
+    EXPECT_EQ(finding.message.plain().ends_with(
                   "; then trainer 100 exited with code 1, once it had waited as long as it may "
                   "(22.0 s)"),
               is_why)
-        << finding->message.plain();
+        << finding.message.plain();
   }
 }
 
@@ -2080,9 +2002,8 @@ TEST(Deadlock, ALookAfterTheTimeoutIsNoLookAtTheWait) {
   trainer.blocked_since = Scene::at(0) - 10 * kSecond;
   scene.is_awake_at(trainer, 13);
   scene.ends_with(1);
-  const auto finding = find(scene.examine(14), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
+  const Finding finding = must_find(scene.examine(14), FindingCode::kSlowSample);
+  EXPECT_EQ(finding.severity, Severity::kError);
   scene.is_awake_at(trainer, 11);
   scene.is_awake_at(trainer, 12);
   EXPECT_FALSE(has_error(scene.examine(14))) << "its batch came in time";
@@ -2097,17 +2018,15 @@ TEST(Deadlock, AWorkerThatAsksATerminalIsTold) {
   worker.wait.files.front().kind = FileKind::kOther;
   worker.blocked_since = Scene::at(0) - 40 * kSecond;
   EXPECT_THAT(find(scene.examine(), FindingCode::kSlowSample)->message.plain(),
-              testing::Not(testing::HasSubstr("breakpoint()")))
+              testing::Not(HasSubstr("breakpoint()")))
       << "another device";
   worker.wait.files.front().path = "/dev/pts/3";
-  const auto finding = find(scene.examine(), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_THAT(
-      finding->message.plain(),
-      testing::HasSubstr("worker 101 waits in the middle of a batch for input on a terminal, "
-                         "as input() and breakpoint() do (load, /srv/train.py:9)"));
-  EXPECT_THAT(finding->remedies.front().commands.front().plain(), "DataLoader(..., num_workers=0)");
+  const Finding finding = must_find(scene.examine(), FindingCode::kSlowSample);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("worker 101 waits in the middle of a batch for input on a terminal, "
+                        "as input() and breakpoint() do (load, /srv/train.py:9)"));
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(), "DataLoader(..., num_workers=0)");
 }
 
 TEST(Deadlock, AFunctionThatTheGpuCallsWantsTheLockOfWhoWaitsForTheGpu) {
@@ -2120,10 +2039,9 @@ TEST(Deadlock, AFunctionThatTheGpuCallsWantsTheLockOfWhoWaitsForTheGpu) {
   ThreadSnapshot& called = scene.thread(kTrainer, 150);
   scene.wait_in_futex(called, mutex_of(kTrainer));
   scene.stack(called, {python("give", "/srv/pool.py", 63), native("", "/lib64/libcuda.so.1")});
-  const auto finding = find(scene.examine(12), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("(give, /srv/pool.py:63)"));
+  const Finding finding = must_find(scene.examine(12), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("(give, /srv/pool.py:63)"));
   scene.stack(called, {python("give", "/srv/pool.py", 63)});
   EXPECT_FALSE(find(scene.examine(12), FindingCode::kLockCycle)) << "the GPU waits for nobody";
 }
@@ -2135,11 +2053,9 @@ TEST(Deadlock, ATrainerWhoseKernelDoesNotEnd) {
   scene.stack(trainer, {native("", "/lib64/libcuda.so.1"),
                         native("cudaStreamSynchronize", "/usr/lib/libcudart.so.12"),
                         python("train", "/srv/train.py", 12)});
-  const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo) << "it may be a long one";
-  EXPECT_THAT(finding->message.plain(),
-              testing::HasSubstr("waits for the GPU (train, /srv/train.py:12)"));
+  const Finding finding = must_find(scene.examine(12), FindingCode::kConsumerStuck);
+  EXPECT_EQ(finding.severity, Severity::kInfo) << "it may be a long one";
+  EXPECT_THAT(finding.message.plain(), HasSubstr("waits for the GPU (train, /srv/train.py:12)"));
   EXPECT_EQ(find(scene.examine(62), FindingCode::kConsumerStuck)->severity, Severity::kWarning);
   scene.works_until(scene.main(kWorker), 3);
   EXPECT_FALSE(find(scene.examine(12), FindingCode::kConsumerStuck)) << "a batch was taken";
@@ -2152,9 +2068,8 @@ TEST(Deadlock, TheKernelsClockTellsOfAWaitThatBeganBeforeTheLook) {
     scene.wait_in_read(scene.main(kTrainer), 4242);
     scene.has_end(7777, 4242, false, true);
     scene.main(kTrainer).blocked_since = Scene::at(0) + since;
-    const auto finding = find(scene.examine(), FindingCode::kConsumerStuck);
-    ASSERT_TRUE(finding);
-    EXPECT_EQ(finding->severity, severity);
+    const Finding finding = must_find(scene.examine(), FindingCode::kConsumerStuck);
+    EXPECT_EQ(finding.severity, severity);
   }
 }
 
@@ -2174,12 +2089,11 @@ TEST(Deadlock, AStandstillIsToldAtItsEnd) {
   HangScene scene = scene_of_a_chain();
   scene.sleep(scene.main(102));
   scene.stack(scene.main(102), {python("linger", "/srv/train.py", 40)});
-  const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(102)});
-  EXPECT_TRUE(finding->message.plain().ends_with("worker 102 sleeps (linger, /srv/train.py:40)"))
-      << finding->message.plain();
+  const Finding finding = must_find(scene.examine(12), FindingCode::kConsumerStuck);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(102)});
+  EXPECT_TRUE(finding.message.plain().ends_with("worker 102 sleeps (linger, /srv/train.py:40)"))
+      << finding.message.plain();
 }
 
 TEST(Deadlock, AStandstillThatASleepMayEndTakesLonger) {
@@ -2234,23 +2148,18 @@ TEST(Deadlock, ARankInACollectiveOperationWaitsForTheOneThatStandsElsewhere) {
   HangScene scene = scene_of_ranks();
   scene.wait_in_read(scene.main(kRank), 4242);
   scene.has_end(kRank, 4242, true, true);
-  const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kRank)});
-  EXPECT_NE(finding->message.plain().find("whose other end only its own process holds"),
-            std::string::npos)
-      << finding->message.plain();
-  EXPECT_NE(finding->message.plain().find("trainer 100 waits, too"), std::string::npos)
-      << finding->message.plain();
+  const Finding finding = must_find(scene.examine(12), FindingCode::kConsumerStuck);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kRank)});
+  EXPECT_THAT(finding.message.plain(), HasSubstr("whose other end only its own process holds"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("trainer 100 waits, too"));
 }
 
 TEST(Deadlock, ARankInACollectiveOperationWaitsForTheOneThatSleeps) {
   HangScene scene = scene_of_ranks();
   scene.sleep(scene.main(kRank));
-  const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kRank)});
+  const Finding finding = must_find(scene.examine(12), FindingCode::kConsumerStuck);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kRank)});
   scene.run(scene.main(kTrainer));
   EXPECT_TRUE(scene.examine(12).findings.empty()) << "nobody waits for it";
 }
@@ -2263,28 +2172,24 @@ TEST(Deadlock, ARankInACollectiveOperationWaitsForTheWorkerOfAnother) {
   scene.run(scene.main(kItsWorker));
   const Verdict verdict = scene.examine(12);
   EXPECT_FALSE(find(verdict, FindingCode::kConsumerStuck));
-  const auto finding = find(verdict, FindingCode::kWorkerBusyNoProgress);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kItsWorker)});
+  const Finding finding = must_find(verdict, FindingCode::kWorkerBusyNoProgress);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kItsWorker)});
 }
 
 TEST(Deadlock, ARankThatWaitsForOneThatWorksIsNoMoreThanAWord) {
   HangScene scene = scene_of_ranks();
   scene.run(scene.main(kRank));
-  const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
-  EXPECT_NE(finding->message.plain().find("maybe for trainer 102"), std::string::npos)
-      << finding->message.plain();
+  const Finding finding = must_find(scene.examine(12), FindingCode::kConsumerStuck);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("maybe for trainer 102"));
 }
 
 TEST(Deadlock, RanksThatAllWaitForOneAnother) {
   HangScene scene = scene_of_ranks();
   scene.wait_in_futex(scene.main(kRank), futex(LockKind::kCondition, 0x7000));
-  const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->processes.size(), 2U);
+  const Finding finding = must_find(scene.examine(12), FindingCode::kConsumerStuck);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.processes.size(), 2U);
 }
 
 TEST(Deadlock, TheChainLeadsFromTheTrainerToTheLock) {

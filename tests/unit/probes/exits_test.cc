@@ -1907,9 +1907,7 @@ class RefusedFork : public ExitsTest {
 };
 
 TEST_F(RefusedFork, ACopyBeyondTheLimitIsTold) {
-  const Verdict verdict = told();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  const Finding& finding = verdict.findings.front();
+  const Finding finding = only_finding(told());
   EXPECT_EQ(finding.code, FindingCode::kForkRefusedByOvercommit);
   EXPECT_EQ(finding.severity, Severity::kError);
   EXPECT_EQ(finding.confidence, Confidence::kLikely);

@@ -111,12 +111,11 @@ TEST_F(Fd, AnExceptionThatSaysSoIsEnough) {
   scene_.run().start_events = {refused};
   EXPECT_FALSE(find(examine(), FindingCode::kFdExhausted)) << "the job goes on";
   scene_.exit_with(Scene::kTrainerPid, 0.4, 1);
-  const auto exhausted = find(examine(), FindingCode::kFdExhausted);
-  ASSERT_TRUE(exhausted);
-  EXPECT_EQ(exhausted->confidence, Confidence::kCertain);
-  EXPECT_EQ(exhausted->severity, Severity::kError);
-  EXPECT_EQ(number(*exhausted, "limit"), 64);
-  EXPECT_THAT(exhausted->message.plain(), testing::HasSubstr("at data.py:7 in load"));
+  const Finding exhausted = must_find(examine(), FindingCode::kFdExhausted);
+  EXPECT_EQ(exhausted.confidence, Confidence::kCertain);
+  EXPECT_EQ(exhausted.severity, Severity::kError);
+  EXPECT_EQ(number(exhausted, "limit"), 64);
+  EXPECT_THAT(exhausted.message.plain(), testing::HasSubstr("at data.py:7 in load"));
 
   scene_.run().begin.open_files_limit = Limit{.soft = 256, .hard = 256};
   EXPECT_THAT(find(examine(), FindingCode::kFdExhausted)->remedies.front().title.plain(),
@@ -169,11 +168,9 @@ TEST_F(Fd, WhatNobodyCountedIsNotClaimed) {
                                 .error_number = 24,
                                 .limit = 64}};
   scene_.exit_with(Scene::kTrainerPid, 0.4, 1);
-  const auto exhausted = find(examine(), FindingCode::kFdExhausted);
-  ASSERT_TRUE(exhausted);
-  EXPECT_THAT(exhausted->message.plain(),
-              testing::HasSubstr("reached its limit of 64 descriptors"));
-  EXPECT_EQ(number(*exhausted, "descriptors"), 40) << "some were closed before the witness counted";
+  const Finding exhausted = must_find(examine(), FindingCode::kFdExhausted);
+  EXPECT_THAT(exhausted.message.plain(), testing::HasSubstr("reached its limit of 64 descriptors"));
+  EXPECT_EQ(number(exhausted, "descriptors"), 40) << "some were closed before the witness counted";
 
   scene_.run().start_events.front().wanted = "another resource";
   EXPECT_FALSE(find(examine(), FindingCode::kFdExhausted));
@@ -190,10 +187,9 @@ TEST_F(Fd, AnExceptionOfAProcessThatNobodySawIsEnough) {
                                 .limit = 34}};
   EXPECT_FALSE(find(examine(), FindingCode::kFdExhausted)) << "the job goes on";
   scene_.exit_with(Scene::kTrainerPid, 0.4, 1);
-  const auto exhausted = find(examine(), FindingCode::kFdExhausted);
-  ASSERT_TRUE(exhausted);
-  EXPECT_EQ(exhausted->confidence, Confidence::kCertain);
-  EXPECT_EQ(exhausted->message.plain(),
+  const Finding exhausted = must_find(examine(), FindingCode::kFdExhausted);
+  EXPECT_EQ(exhausted.confidence, Confidence::kCertain);
+  EXPECT_EQ(exhausted.message.plain(),
             "process 4711 reached its limit of 34 descriptors and could not open another");
 }
 
@@ -206,21 +202,19 @@ TEST_F(Fd, TheSameLeakFarFromTheLimitIsNoError) {
 TEST_F(Fd, ALeakIsForetoldOnceItIsSure) {
   set_limit(1024);
   watch(0, 30, FdKind::kSocket, climbs(kFdWorker, 20, 1e9));
-  const auto leak = find(examine(), FindingCode::kFdLeakInWorker);
-  ASSERT_TRUE(leak);
-  EXPECT_EQ(leak->severity, Severity::kError);
-  EXPECT_EQ(leak->confidence, Confidence::kLikely);
-  EXPECT_EQ(text(*leak, "kind"), "socket");
+  const Finding leak = must_find(examine(), FindingCode::kFdLeakInWorker);
+  EXPECT_EQ(leak.severity, Severity::kError);
+  EXPECT_EQ(leak.confidence, Confidence::kLikely);
+  EXPECT_EQ(text(leak, "kind"), "socket");
   EXPECT_FALSE(find(examine(), FindingCode::kFdExhausted));
 }
 
 TEST_F(Fd, ASlowLeakIsNoErrorYet) {
   set_limit(65'536);
   watch(0, 200, FdKind::kSocket, climbs(kFdWorker, 1, 1e9));
-  const auto leak = find(examine(), FindingCode::kFdLeakInWorker);
-  ASSERT_TRUE(leak);
-  EXPECT_EQ(leak->severity, Severity::kWarning);
-  for (const Remedy& remedy : leak->remedies)
+  const Finding leak = must_find(examine(), FindingCode::kFdLeakInWorker);
+  EXPECT_EQ(leak.severity, Severity::kWarning);
+  for (const Remedy& remedy : leak.remedies)
     EXPECT_THAT(remedy.title.plain(), testing::Not(testing::HasSubstr("soft limit")))
         << "it is higher than would be advised";
   set_limit(100'000'000);
@@ -243,22 +237,20 @@ TEST_F(Fd, TwoKindsThatGrowAlikeAreOneLeak) {
   set_limit(20'000);
   watch(0, 20, FdKind::kEpoll, climbs(kFdWorker, 2, 1e9));
   add_others(scene_, climbs(kFdWorker, 2, 1e9));
-  const Verdict verdict = examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
+  const Finding finding = only_finding(examine());
   EXPECT_THAT(
-      verdict.findings[0].message.plain(),
+      finding.message.plain(),
       testing::HasSubstr("opens epolls and other descriptors, and does not close them: 80"));
-  EXPECT_EQ(verdict.findings[0].confidence, Confidence::kPossible);
+  EXPECT_EQ(finding.confidence, Confidence::kPossible);
 }
 
 TEST_F(Fd, OneKindGrowsOnWhereAnotherComesToAnEnd) {
   set_limit(20'000);
   watch(0, 30, FdKind::kEpoll, climbs(kFdWorker, 2.5, 1e9));
   add_others(scene_, climbs(kFdWorker, 5, 90));
-  const auto leak = find(examine(), FindingCode::kFdLeakInWorker);
-  ASSERT_TRUE(leak);
-  EXPECT_EQ(text(*leak, "kind"), "epoll");
-  EXPECT_THAT(leak->message.plain(), testing::HasSubstr(", 2.5 per second more"));
+  const Finding leak = must_find(examine(), FindingCode::kFdLeakInWorker);
+  EXPECT_EQ(text(leak, "kind"), "epoll");
+  EXPECT_THAT(leak.message.plain(), testing::HasSubstr(", 2.5 per second more"));
 }
 
 TEST_F(Fd, WorkersThatLeakAlikeAreOneFinding) {
@@ -320,11 +312,10 @@ TEST_F(Fd, ALeakOfAJobThatEndedBeforeItsLimitIsAWarning) {
     scene_.exit_with(kFdWorker, 20.3, 0);
     scene_.exit_with(Scene::kTrainerPid, 20.7, 0);
     watch(0, 22, FdKind::kFile, climbs_until(pid, 23, 20.1));
-    const Verdict verdict = examine();
-    ASSERT_EQ(verdict.findings.size(), 1U);
-    EXPECT_EQ(verdict.findings[0].code, FindingCode::kFdLeakInWorker);
-    EXPECT_EQ(verdict.findings[0].severity, Severity::kWarning);
-    EXPECT_THAT(verdict.findings[0].message.plain(),
+    const Finding finding = only_finding(examine());
+    EXPECT_EQ(finding.code, FindingCode::kFdLeakInWorker);
+    EXPECT_EQ(finding.severity, Severity::kWarning);
+    EXPECT_THAT(finding.message.plain(),
                 testing::HasSubstr("; at this rate its limit of 512 would have been reached in "));
   }
 }
@@ -336,9 +327,8 @@ TEST_F(Fd, BatchesThatWereKeptToTheEndOfTheJob) {
     if (pid != Scene::kTrainerPid) return 4.0;
     return at_s <= 165 ? 10 * at_s : 0.0;
   });
-  const auto kept = find(examine(), FindingCode::kBatchesKeptByConsumer);
-  ASSERT_TRUE(kept);
-  EXPECT_EQ(kept->severity, Severity::kWarning);
+  const Finding kept = must_find(examine(), FindingCode::kBatchesKeptByConsumer);
+  EXPECT_EQ(kept.severity, Severity::kWarning);
 }
 
 TEST_F(Fd, WhatAJobThatEndedHadClosedBeforeIsNoLeak) {
@@ -361,11 +351,10 @@ TEST_F(Fd, WhatAJobThatEndedHadClosedBeforeIsNoLeak) {
 TEST_F(Fd, AProcessAtItsLimitThatStandsStill) {
   busy_ = false;
   watch(0, 8, FdKind::kFile, [](int32_t pid, double) { return pid == kFdWorker ? 234.0 : 0.0; });
-  const auto exhausted = find(examine(), FindingCode::kFdExhausted);
-  ASSERT_TRUE(exhausted);
-  EXPECT_EQ(exhausted->severity, Severity::kError);
-  EXPECT_EQ(exhausted->confidence, Confidence::kLikely);
-  EXPECT_THAT(exhausted->message.plain(),
+  const Finding exhausted = must_find(examine(), FindingCode::kFdExhausted);
+  EXPECT_EQ(exhausted.severity, Severity::kError);
+  EXPECT_EQ(exhausted.confidence, Confidence::kLikely);
+  EXPECT_THAT(exhausted.message.plain(),
               testing::HasSubstr("234 of them files, and the job has not moved"));
   EXPECT_FALSE(find(examine(), FindingCode::kFdLeakInWorker));
 }
@@ -374,9 +363,8 @@ TEST_F(Fd, AMomentAtTheLimitIsAWarning) {
   watch(0, 4, FdKind::kFile, [](int32_t pid, double at_s) {
     return pid == kFdWorker && at_s > 2 && at_s < 2.3 ? 236.0 : 0.0;
   });
-  const auto exhausted = find(examine(), FindingCode::kFdExhausted);
-  ASSERT_TRUE(exhausted);
-  EXPECT_EQ(exhausted->severity, Severity::kWarning);
+  const Finding exhausted = must_find(examine(), FindingCode::kFdExhausted);
+  EXPECT_EQ(exhausted.severity, Severity::kWarning);
 }
 
 TEST_F(Fd, AFailureFarFromTheLimitIsNotTheDescriptors) {
@@ -485,9 +473,8 @@ TEST_F(Fd, ALimitOfManyIsNotTooLow) {
     return pid == kFdWorker ? at_s < 1 ? 40 * at_s : 4085.0 : 0.0;
   });
   scene_.exit_with(Scene::kTrainerPid, 3.2, 1);
-  const auto finding = find(examine(), FindingCode::kFdExhausted);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->remedies.at(0).title.plain(),
+  const Finding finding = must_find(examine(), FindingCode::kFdExhausted);
+  EXPECT_THAT(finding.remedies.at(0).title.plain(),
               testing::HasSubstr("Close what a sample opens"));
 }
 
@@ -496,10 +483,9 @@ TEST_F(Fd, MappingsAtTheKernelsLimit) {
   watch(0, 3, FdKind::kFile, climbs(kFdWorker, 0, 0));
   scene_.run().samples.back().processes[0].map_count = uint64_t{65'531};
   scene_.exit_with(Scene::kTrainerPid, 5, 1);
-  const auto finding = find(examine(), FindingCode::kMemoryMapLimitReached);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_EQ(finding->severity, Severity::kError);
+  const Finding finding = must_find(examine(), FindingCode::kMemoryMapLimitReached);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(finding.severity, Severity::kError);
   scene_.run().samples.back().processes[0].map_count = uint64_t{55'000};
   EXPECT_EQ(find(examine(), FindingCode::kMemoryMapLimitReached)->severity, Severity::kWarning);
   scene_.run().samples.back().processes[0].map_count = uint64_t{50'000};
@@ -520,9 +506,8 @@ TEST_F(Fd, MappingsThatTheWitnessCountedWhenOneWasRefused) {
                                 .count = 65'530,
                                 .ended = Ended::kProcess,
                                 .limit = 65'530}};
-  const auto finding = find(examine(), FindingCode::kMemoryMapLimitReached);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  const Finding finding = must_find(examine(), FindingCode::kMemoryMapLimitReached);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
 }
 
 TEST_F(Fd, MappingsThatWouldHaveReachedTheLimitWhenAnExceptionCame) {
@@ -538,10 +523,9 @@ TEST_F(Fd, MappingsThatWouldHaveReachedTheLimitWhenAnExceptionCame) {
                                 .type = "RuntimeError",
                                 .ended = Ended::kWorker}};
   scene_.exit_with(Scene::kTrainerPid, 5, 1);
-  const auto finding = find(examine(), FindingCode::kMemoryMapLimitReached);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  EXPECT_EQ(finding->severity, Severity::kError);
+  const Finding finding = must_find(examine(), FindingCode::kMemoryMapLimitReached);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(finding.severity, Severity::kError);
   StartEvent& told = scene_.run().start_events.back();
   told.kind = StartEventKind::kHookFailed;  // no memory was left to tell it by
   EXPECT_FALSE(find(examine(), FindingCode::kMemoryMapLimitReached));

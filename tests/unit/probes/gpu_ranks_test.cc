@@ -38,14 +38,13 @@ TEST(RanksOnGpu, ACollectiveThatIsPendingAllAlongIsWhatTheyWaitIn) {
   is_at(ranks, 0, 7, 6);
   is_at(ranks, 1, 6, 6);
   is_at(ranks, 2, 7, 6);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait in "
                         "all_reduce (main, /srv/train.py:41)"));
-  const auto proof = std::ranges::find(finding->evidence, "process_group", &Evidence::name);
-  ASSERT_NE(proof, finding->evidence.end());
+  const auto proof = std::ranges::find(finding.evidence, "process_group", &Evidence::name);
+  ASSERT_NE(proof, finding.evidence.end());
   EXPECT_EQ(std::get<Message>(proof->value).plain(),
             "ranks 0, 2 enqueued all_reduce number 7; rank 1 (101) completed 6 and enqueued none "
             "after it");
@@ -59,10 +58,9 @@ TEST(RanksOnGpu, ThoseThatHaveAskedForItAreNotBehind) {
   is_at(ranks, 0, 7, 6);
   is_at(ranks, 1, 7, 6);
   is_at(ranks, 2, 6, 6);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), StartsWith("rank 2 (102) sleeps"));
-  EXPECT_THAT(finding->message.plain(), Not(HasSubstr("rank 1")));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_THAT(finding.message.plain(), StartsWith("rank 2 (102) sleeps"));
+  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("rank 1")));
 }
 
 TEST(RanksOnGpu, AtOnePlaceTheyMayBeInDifferentCollectives) {
@@ -71,11 +69,10 @@ TEST(RanksOnGpu, AtOnePlaceTheyMayBeInDifferentCollectives) {
     ranks.waits_for_gpu(rank, 41);
     is_at(ranks, rank, 7, 6, rank == 1 ? "broadcast" : "all_reduce");
   }
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("ranks 0, 2 wait in all_reduce (main, /srv/train.py:41); rank 1 (101) "
                         "waits in broadcast (main, /srv/train.py:41)"));
 }
@@ -86,10 +83,9 @@ TEST(RanksOnGpu, TensorsThatDifferAreProved) {
     ranks.waits_for_gpu(rank, 41);
     is_at(ranks, rank, 7, 6, "all_reduce", rank == 1 ? "16 elements" : "8 elements");
   }
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("rank 1 (101) is in all_reduce number 7, 16 elements"));
 }
 
@@ -100,12 +96,11 @@ TEST(RanksOnGpu, WhatAllHaveAskedForMayBeHeldUpByAGpu) {
     ranks.waits_for_gpu(rank, 41);
     is_at(ranks, rank, 7, 6);
   }
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->confidence, Confidence::kPossible);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("a GPU may be at earlier work"));
-  EXPECT_EQ(finding->remedies.size(), 1U);
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kPossible);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("a GPU may be at earlier work"));
+  EXPECT_EQ(finding.remedies.size(), 1U);
 }
 
 TEST(RanksOnGpu, OneThatPollsForACollectiveWaitsInIt) {
@@ -116,9 +111,8 @@ TEST(RanksOnGpu, OneThatPollsForACollectiveWaitsInIt) {
   }
   ranks.sleeps(1);
   is_at(ranks, 1, 6, 6);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("ranks 0, 2 wait in all_reduce"));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("ranks 0, 2 wait in all_reduce"));
 }
 
 // Each look meets rank 1 in the sleep of another step.
@@ -152,11 +146,10 @@ TEST(RanksOnGpu, ThoseThatWaitedAndThenAbortedAreNotTheReason) {
   ranks.scene.moves_again();
   ranks.scene.aborts(kFirst + 2);
   ranks.scene.ends_with(1);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(), EndsWith("rank 2 (102) then gave up (SIGABRT)"));
-  EXPECT_THAT(finding->processes, Contains(key_of(kFirst + 2))) << "its crash is explained";
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), EndsWith("rank 2 (102) then gave up (SIGABRT)"));
+  EXPECT_THAT(finding.processes, Contains(key_of(kFirst + 2))) << "its crash is explained";
 }
 
 // NCCL's watchdog gives the group up, and ends its process long after: meanwhile ranks go on.
@@ -180,11 +173,10 @@ TEST(RanksOnGpu, WhatTheyDoOnceTheirGroupHasGivenUpIsOfThat) {
   const auto untold = find(ranks.scene.examine(kGoesOn + kLong), FindingCode::kRankBehind);
   EXPECT_TRUE(!untold || !untold->message.plain().starts_with("ranks 0, 2 are at work"));
   ranks.scene.waits_at_most(kFirst + 1, kTimeout);
-  const auto finding = find(ranks.scene.examine(kGoesOn + kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(), StartsWith("ranks 0, 2 are at work"));
-  EXPECT_THAT(finding->message.plain(), EndsWith("rank 1 (101) then gave up (SIGABRT)"));
+  const Finding finding = must_find(ranks.scene.examine(kGoesOn + kLong), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), StartsWith("ranks 0, 2 are at work"));
+  EXPECT_THAT(finding.message.plain(), EndsWith("rank 1 (101) then gave up (SIGABRT)"));
 }
 
 TEST(RanksOnGpu, TheOneThatIsBehindMayCrashByItself) {
@@ -195,9 +187,8 @@ TEST(RanksOnGpu, TheOneThatIsBehindMayCrashByItself) {
   ranks.scene.is_looked_at_when_quiet();
   ranks.scene.aborts(kFirst + 1);
   ranks.scene.ends_with(1);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_NE(finding->severity, Severity::kError);
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_NE(finding.severity, Severity::kError);
 }
 
 TEST(RanksOnGpu, TheOneThatIsNotThereIsBehind) {
@@ -206,15 +197,14 @@ TEST(RanksOnGpu, TheOneThatIsNotThereIsBehind) {
   ranks.waits_for_gpu(2, 41);
   ranks.sleeps(1);
   const Verdict verdict = ranks.scene.examine(kLong);
-  const auto finding = find(verdict, FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely) << "the others may compute";
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(verdict, FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely) << "the others may compute";
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait for "
                         "the GPU, where a collective may be pending (main, /srv/train.py:41)"));
   EXPECT_EQ(verdict.findings.size(), 1U);
-  EXPECT_THAT(finding->remedies.back().commands.front().plain(),
+  EXPECT_THAT(finding.remedies.back().commands.front().plain(),
               HasSubstr("TORCH_NCCL_TRACE_BUFFER_SIZE"));
 }
 
@@ -249,24 +239,22 @@ TEST(RanksOnGpu, AtDifferentPlacesIsAWord) {
   ranks.waits_for_gpu(0, 41);
   ranks.waits_for_gpu(1, 60);
   ranks.waits_for_gpu(2, 41);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
-  EXPECT_EQ(finding->confidence, Confidence::kPossible);
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(finding.confidence, Confidence::kPossible);
 }
 
 // Rank 0 evaluates, alone.
 TEST(RanksOnGpu, WhatAStackProvesCountsBeforeAWaitForTheGpu) {
   Ranks ranks;
   ranks.waits_for_gpu(0, 41);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst)});
-  EXPECT_EQ(finding->severity, Severity::kInfo);
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst)});
+  EXPECT_EQ(finding.severity, Severity::kInfo);
   EXPECT_THAT(
-      finding->message.plain(),
+      finding.message.plain(),
       HasSubstr("rank 0 (100) waits for the GPU, where a collective may be pending (main, "));
-  EXPECT_THAT(finding->message.plain(), HasSubstr("and ranks 1, 2 wait in all_reduce"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("and ranks 1, 2 wait in all_reduce"));
 }
 
 }  // namespace

@@ -122,16 +122,15 @@ TEST(CopyOnWriteGrowth, IsFoundInSecondsAndSaysHowFarItCanGo) {
   Job job(2);
   job.has = [](int32_t pid, double t) { return copying(pid, t, 16); };
   const Verdict verdict = job.watch(8);
-  const auto finding = find(verdict, FindingCode::kCopyOnWriteGrowth);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_EQ(finding->processes.size(), 3U);
-  EXPECT_THAT(what_remedies_set(*finding), testing::ElementsAre("num_workers=1"));
-  EXPECT_NEAR(static_cast<double>(number(*finding, "copied")), 200 * kMi, kMi);
-  EXPECT_NEAR(static_cast<double>(number(*finding, "still_shared")), 200 * kMi, kMi);
-  EXPECT_EQ(number(*finding, "growth_of_resident_anonymous_memory"), 0);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("duplicated 200.0 MiB"));
+  const Finding finding = must_find(verdict, FindingCode::kCopyOnWriteGrowth);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(finding.processes.size(), 3U);
+  EXPECT_THAT(what_remedies_set(finding), testing::ElementsAre("num_workers=1"));
+  EXPECT_NEAR(static_cast<double>(number(finding, "copied")), 200 * kMi, kMi);
+  EXPECT_NEAR(static_cast<double>(number(finding, "still_shared")), 200 * kMi, kMi);
+  EXPECT_EQ(number(finding, "growth_of_resident_anonymous_memory"), 0);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("duplicated 200.0 MiB"));
   EXPECT_EQ(verdict.findings.size(), 1U);
 }
 
@@ -142,10 +141,9 @@ TEST(CopyOnWriteGrowth, IsAnErrorWhereTheRestDoesNotFit) {
     group.limit_bytes = bytes(1000);
     group.used_bytes = bytes(850);
   };
-  const auto finding = find(job.watch(8), FindingCode::kCopyOnWriteGrowth);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("150.0 MiB left"));
+  const Finding finding = must_find(job.watch(8), FindingCode::kCopyOnWriteGrowth);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("150.0 MiB left"));
 }
 
 TEST(CopyOnWriteGrowth, OneLookAtAWorkerIsEnoughIfItWasSeenFromItsBirth) {
@@ -167,10 +165,9 @@ TEST(CopyOnWriteGrowth, OneLookAtAWorkerIsEnoughIfItWasSeenFromItsBirth) {
     };
   };
   job.has = one_look(0);
-  const auto finding = find(job.watch(8), FindingCode::kCopyOnWriteGrowth);
-  ASSERT_TRUE(finding);
-  EXPECT_NEAR(static_cast<double>(number(*finding, "copied")), 150 * kMi, kMi);
-  EXPECT_EQ(finding->processes.size(), 2U);
+  const Finding finding = must_find(job.watch(8), FindingCode::kCopyOnWriteGrowth);
+  EXPECT_NEAR(static_cast<double>(number(finding, "copied")), 150 * kMi, kMi);
+  EXPECT_EQ(finding.processes.size(), 2U);
   job.run().samples.clear();
   job.has = one_look(100);
   EXPECT_FALSE(find(job.watch(8), FindingCode::kCopyOnWriteGrowth))
@@ -202,10 +199,9 @@ TEST(CopyOnWriteGrowth, TheCgroupTellsWhereProcessesCannotBeRead) {
     return now;
   };
   job.cgroup = [&](double t, CgroupMemory& group) { group.anon_bytes = bytes(200 + copied(t)); };
-  const auto finding = find(job.watch(8), FindingCode::kCopyOnWriteGrowth);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  EXPECT_NEAR(static_cast<double>(number(*finding, "copied")), 200 * kMi, kMi);
+  const Finding finding = must_find(job.watch(8), FindingCode::kCopyOnWriteGrowth);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_NEAR(static_cast<double>(number(finding, "copied")), 200 * kMi, kMi);
 }
 
 TEST(CopyOnWriteGrowth, AGroupThatHoldsOthersTellsNothing) {
@@ -324,9 +320,8 @@ TEST(MemoryLeak, IsAnErrorCloseToTheLimit) {
     group.limit_bytes = bytes(1000);
     group.used_bytes = bytes(400 + 10 * t);
   };
-  const auto finding = find(job.watch(32), FindingCode::kWorkerMemoryLeak);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
+  const Finding finding = must_find(job.watch(32), FindingCode::kWorkerMemoryLeak);
+  EXPECT_EQ(finding.severity, Severity::kError);
 }
 
 // Worker 101 grows to the end of the job at `end_s`; then its group is empty.
@@ -351,11 +346,9 @@ void all_end(Job& job, double at_s, int wait_status) {
 TEST(MemoryLeak, OfAJobThatEndedIsHeldAgainstWhatWasLeftBeforeItsEnd) {
   Job job = leak_that_ends(36);
   all_end(job, 36.1, 0);
-  const auto finding = find(job.watch(38), FindingCode::kWorkerMemoryLeak);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(number(*finding, "memory_left"), int64_t{240} << 20);
-  EXPECT_THAT(finding->message.plain(),
-              HasSubstr("(1000.0 MiB) would have been reached in 24.0 s"));
+  const Finding finding = must_find(job.watch(38), FindingCode::kWorkerMemoryLeak);
+  EXPECT_EQ(number(finding, "memory_left"), int64_t{240} << 20);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("(1000.0 MiB) would have been reached in 24.0 s"));
 }
 
 TEST(MemoryLeak, AfterAnOomKillTheLimitWasReached) {
@@ -366,11 +359,10 @@ TEST(MemoryLeak, AfterAnOomKillTheLimitWasReached) {
   const uint64_t killed = job.run().processes.size();
   job.run().oom_counters = {{.at = Scene::at(0), .cgroup = "/job", .kills = 0},
                             {.at = Scene::at(36.1), .cgroup = "/job", .kills = killed}};
-  const auto finding = find(job.watch(38), FindingCode::kWorkerMemoryLeak);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("cgroup /job (1000.0 MiB) was reached"));
-  EXPECT_THAT(finding->message.plain(), Not(HasSubstr("reached in")));
+  const Finding finding = must_find(job.watch(38), FindingCode::kWorkerMemoryLeak);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("cgroup /job (1000.0 MiB) was reached"));
+  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("reached in")));
   job.run().samples.clear();
   job.run().oom_counters.back().kills = 0;
   EXPECT_THAT(find(job.watch(38), FindingCode::kWorkerMemoryLeak)->message.plain(),
@@ -382,20 +374,17 @@ TEST(MemoryLeak, SeveralWorkersAreOneFindingAndTheirSumCounts) {
   Job job(3);
   job.has = leak_of({101, 102, 103}, 10);
   job.host = [](double, HostMemory& memory) { memory.available_bytes = bytes(2000); };
-  const Verdict verdict = job.watch(32);
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_THAT(verdict.findings.front().message.plain(),
-              HasSubstr("all 3 workers leak 30.0 MiB/s together"));
-  EXPECT_EQ(verdict.findings.front().severity, Severity::kError) << "67 s away";
+  const Finding finding = only_finding(job.watch(32));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("all 3 workers leak 30.0 MiB/s together"));
+  EXPECT_EQ(finding.severity, Severity::kError) << "67 s away";
 }
 
 TEST(MemoryLeak, TheTrainingProcessIsAnotherCase) {
   Job job(3);
   job.has = leak_of({100}, 10);
-  const auto finding = find(job.watch(32), FindingCode::kWorkerMemoryLeak);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->discriminator, "trainer");
-  EXPECT_THAT(finding->message.plain(), HasSubstr("trainer 100 leaks"));
+  const Finding finding = must_find(job.watch(32), FindingCode::kWorkerMemoryLeak);
+  EXPECT_EQ(finding.discriminator, "trainer");
+  EXPECT_THAT(finding.message.plain(), HasSubstr("trainer 100 leaks"));
 }
 
 TEST(MemoryLeak, WhatATrainerCollectsIsJoinedAtItsEnd) {
@@ -423,9 +412,8 @@ TEST(MemoryLeak, ACompilerMayEnd) {
   job.run().processes.back().role = Role::kOther;
   job.run().processes.back().exe = "/usr/lib/gcc/cc1plus";
   job.has = leak_of({103}, 10);
-  const auto finding = find(job.watch(20), FindingCode::kWorkerMemoryLeak);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
+  const Finding finding = must_find(job.watch(20), FindingCode::kWorkerMemoryLeak);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
   Job own = job;
   own.run().samples.clear();
   own.run().processes.back().exe = "/usr/bin/python3.11";
@@ -443,9 +431,8 @@ TEST(MemoryLeak, WhatIsSwappedOutStillCounts) {
 TEST(MemoryLeak, LongWatchedItIsLikely) {
   Job job(2);
   job.has = leak_of({101}, 0.5);
-  const auto finding = find(job.watch(290), FindingCode::kWorkerMemoryLeak);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  const Finding finding = must_find(job.watch(290), FindingCode::kWorkerMemoryLeak);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
 }
 
 TEST(MemoryLeak, IsNotSaidOfTheHealthy) {
@@ -499,9 +486,7 @@ double ramp_of_101(int32_t pid, double t) {
 }
 
 TEST(SharedMemoryGrowth, IsOfTheProcessThatHasIt) {
-  const Verdict verdict = sharing(ramp, ramp_of_101).watch(36);
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  const Finding& finding = verdict.findings.front();
+  const Finding finding = only_finding(sharing(ramp, ramp_of_101).watch(36));
   EXPECT_EQ(finding.code, FindingCode::kWorkerMemoryLeak);
   EXPECT_EQ(finding.discriminator, "worker-in-shared-memory");
   EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(101)));
@@ -517,11 +502,10 @@ TEST(SharedMemoryGrowth, TellsThatMoreOfItsOwnMemoryGrewMeanwhile) {
     // In one step, which is no growth by itself.
     return Has{.anon = pid == 101 && t > 18 ? 900.0 : 100.0, .shared = 20 + ramp_of_101(pid, t)};
   };
-  const auto finding = find(job.watch(36), FindingCode::kWorkerMemoryLeak);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("worker 101 leaks 8.0 MiB/s of shared memory"));
-  EXPECT_THAT(finding->message.plain(), HasSubstr("; its own memory grew by 33.3 MiB/s meanwhile"));
-  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("what the dataset keeps"));
+  const Finding finding = must_find(job.watch(36), FindingCode::kWorkerMemoryLeak);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 leaks 8.0 MiB/s of shared memory"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("; its own memory grew by 33.3 MiB/s meanwhile"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("what the dataset keeps"));
 }
 
 // Pinned memory of CUDA, say. Of the memory of all there are too few looks.
@@ -539,12 +523,12 @@ Job looked_at_for_seconds(const std::function<double(double t)>& of_trainer) {
 }
 
 TEST(SharedMemoryGrowth, OfALookOfSecondsAndInNoSegment) {
-  const auto finding = find(looked_at_for_seconds(ramp).watch(17), FindingCode::kWorkerMemoryLeak);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("trainer 100 leaks 8.0 MiB/s of shared memory "
-                                                  "(pinned, or a mapping of its own"));
-  EXPECT_THAT(finding->message.plain(), HasSubstr("a filling cache looks the same"));
-  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("pinned buffers"));
+  const Finding finding =
+      must_find(looked_at_for_seconds(ramp).watch(17), FindingCode::kWorkerMemoryLeak);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("trainer 100 leaks 8.0 MiB/s of shared memory "
+                                                 "(pinned, or a mapping of its own"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("a filling cache looks the same"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("pinned buffers"));
   const auto faster = [](double t) { return 3 * ramp(t); };
   EXPECT_THAT(looked_at_for_seconds(faster).watch(17).findings, IsEmpty()) << "mapped files";
   const auto slower = [](double t) { return ramp(t) / 2; };
@@ -553,10 +537,9 @@ TEST(SharedMemoryGrowth, OfALookOfSecondsAndInNoSegment) {
 
 TEST(SharedMemoryGrowth, OfAllWorkersTogether) {
   const auto half = [](int32_t pid, double t) { return pid == 100 ? 0 : ramp(t) / 2; };
-  const auto finding = find(sharing(ramp, half).watch(36), FindingCode::kWorkerMemoryLeak);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->processes.size(), 2U);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("2 workers leak 8.0 MiB/s of shared memory"));
+  const Finding finding = must_find(sharing(ramp, half).watch(36), FindingCode::kWorkerMemoryLeak);
+  EXPECT_EQ(finding.processes.size(), 2U);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("2 workers leak 8.0 MiB/s of shared memory"));
 }
 
 TEST(SharedMemoryGrowth, OfAJobThatEndedAndOfAWorkerThatWasKilled) {
@@ -596,10 +579,9 @@ Verdict with_kept_batches(int most_listed) {
 }
 
 TEST(SharedMemoryGrowth, OfBatchesThatTheTrainerKeepsIsToldByWhatItHolds) {
-  const auto finding = find(with_kept_batches(1000), FindingCode::kWorkerMemoryLeak);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("trainer 100 leaks 8.0 MiB/s of shared memory"));
-  EXPECT_EQ(text(*finding, "held_by_100"), "288.0 MiB in 288 segments");
+  const Finding finding = must_find(with_kept_batches(1000), FindingCode::kWorkerMemoryLeak);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("trainer 100 leaks 8.0 MiB/s of shared memory"));
+  EXPECT_EQ(text(finding, "held_by_100"), "288.0 MiB in 288 segments");
   const auto crowded = find(with_kept_batches(100), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(crowded) << "more segments than are listed";
   EXPECT_EQ(text(*crowded, "held_by_100"), "at least 100.0 MiB in 100 segments");
@@ -642,11 +624,9 @@ TEST(PrefetchBacklog, WhoWaitsToSendDoesNotLeak) {
     now.in_write = pid != 100;
     return now;
   };
-  const Verdict verdict = job.watch(32);
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings.front().code, FindingCode::kPrefetchBacklog);
-  EXPECT_THAT(verdict.findings.front().message.plain(),
-              HasSubstr("both workers grow by 20.0 MiB/s"));
+  const Finding finding = only_finding(job.watch(32));
+  EXPECT_EQ(finding.code, FindingCode::kPrefetchBacklog);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("both workers grow by 20.0 MiB/s"));
 }
 
 TEST(PrefetchBacklog, OfTwoThatSendThroughOnePipeOneIsInWrite) {
@@ -709,13 +689,12 @@ Verdict with_segments(const std::function<int(int)>& count_at, ShmSegment (*segm
 }
 
 TEST(PrefetchBacklog, AStandingOneIsToldWhereItIsLarge) {
-  const auto finding =
-      find(with_segments([](int) { return 16; }, in_worker), FindingCode::kPrefetchBacklog);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(number(*finding, "waiting"), int64_t{1} << 30);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("16 tensors of 1.0 GiB together"));
-  EXPECT_THAT(finding->message.plain(), HasSubstr("12 %"));
+  const Finding finding =
+      must_find(with_segments([](int) { return 16; }, in_worker), FindingCode::kPrefetchBacklog);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(number(finding, "waiting"), int64_t{1} << 30);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("16 tensors of 1.0 GiB together"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("12 %"));
 }
 
 TEST(PrefetchBacklog, ItsNamedFilesAreKnownByThePidInTheContainer) {
@@ -724,10 +703,9 @@ TEST(PrefetchBacklog, ItsNamedFilesAreKnownByThePidInTheContainer) {
 }
 
 TEST(PrefetchBacklog, AGrowingOneSaysWhen) {
-  const auto finding = find(with_segments([](int second) { return second; }, in_worker),
-                            FindingCode::kPrefetchBacklog);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("grow by 64.0 MiB/s"));
+  const Finding finding = must_find(with_segments([](int second) { return second; }, in_worker),
+                                    FindingCode::kPrefetchBacklog);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("grow by 64.0 MiB/s"));
   const auto crowded = find(with_segments([](int second) { return second; }, in_worker, 10),
                             FindingCode::kPrefetchBacklog);
   ASSERT_TRUE(crowded) << "more segments than are listed";
@@ -761,11 +739,10 @@ Job swapping(double pages_per_second, double subject_swap, uint64_t faults_per_s
 }
 
 TEST(SwapThrash, IsAnErrorOfTheSubjectThatSwaps) {
-  const auto finding = find(swapping(2000, 300, 500).watch(10), FindingCode::kSwapThrash);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->processes.size(), 3U);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("7.8 MiB/s"));
+  const Finding finding = must_find(swapping(2000, 300, 500).watch(10), FindingCode::kSwapThrash);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.processes.size(), 3U);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("7.8 MiB/s"));
 }
 
 TEST(SwapThrash, WithLittlePressureItIsAWarning) {
@@ -779,9 +756,8 @@ TEST(SwapThrash, WithLittlePressureItIsAWarning) {
 }
 
 TEST(SwapThrash, AnotherJobsSwappingIsNoErrorOfThisOne) {
-  const auto finding = find(swapping(2000, 0, 0).watch(10), FindingCode::kSwapThrash);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
+  const Finding finding = must_find(swapping(2000, 0, 0).watch(10), FindingCode::kSwapThrash);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
 }
 
 TEST(SwapThrash, IsNotSaidOfTheHealthy) {
@@ -832,10 +808,9 @@ TEST(WorkerMemoryLeak, NamesTheContainerThatGrowsWithIt) {
                 {list_of("Meter.steps", 5 + 50 * (look - 1), 5 + 50 * look, 40),
                  list_of("Meter.h", 0 + 50 * (look - 1), 50 * look)}));
   }
-  const auto finding = find(job.watch(36), FindingCode::kWorkerMemoryLeak);
-  ASSERT_TRUE(finding);
+  const Finding finding = must_find(job.watch(36), FindingCode::kWorkerMemoryLeak);
   EXPECT_THAT(
-      finding->message.plain(),
+      finding.message.plain(),
       HasSubstr(
           "its list Meter.h grew from 100 to 250 items meanwhile at t.py:12 in Meter.update"));
 }
@@ -850,17 +825,15 @@ TEST(WorkerMemoryLeak, DoesNotNameAContainerOfNumbersNorOneThatStopped) {
     if (look < 3) grown.push_back(list_of("Meter.cache", 7 + 50 * look, 7 + 50 * (look + 1)));
     job.run().grown.push_back(look_at(100, t, std::move(grown)));
   }
-  const auto finding = find(job.watch(36), FindingCode::kWorkerMemoryLeak);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), Not(HasSubstr("Meter.")));
+  const Finding finding = must_find(job.watch(36), FindingCode::kWorkerMemoryLeak);
+  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("Meter.")));
 }
 
 TEST(MemoryLimitTooLow, CountsWhatIsKeptAndNotThePageCache) {
-  const auto finding = find(with_group(700, 240, 50, 15), FindingCode::kMemoryLimitTooLow);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("94 %"));
-  EXPECT_EQ(number(*finding, "limit_that_would_do"), int64_t{1280} << 20);
+  const Finding finding = must_find(with_group(700, 240, 50, 15), FindingCode::kMemoryLimitTooLow);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("94 %"));
+  EXPECT_EQ(number(finding, "limit_that_would_do"), int64_t{1280} << 20);
   EXPECT_FALSE(find(with_group(500, 100, 390, 15), FindingCode::kMemoryLimitTooLow));
   EXPECT_FALSE(find(with_group(700, 240, 50, 5), FindingCode::kMemoryLimitTooLow)) << "too short";
 }
@@ -881,9 +854,8 @@ Verdict with_group_until(double kept, double end_s) {
 }
 
 TEST(MemoryLimitTooLow, OfAJobThatEndedIsToldByTheTimeBeforeItsEnd) {
-  const auto finding = find(with_group_until(950, 30), FindingCode::kMemoryLimitTooLow);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("95 %"));
+  const Finding finding = must_find(with_group_until(950, 30), FindingCode::kMemoryLimitTooLow);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("95 %"));
   EXPECT_FALSE(find(with_group_until(850, 30), FindingCode::kMemoryLimitTooLow));
   EXPECT_FALSE(find(with_group_until(950, 8), FindingCode::kMemoryLimitTooLow)) << "too short";
 }
@@ -896,9 +868,8 @@ TEST(MemoryLimitTooLow, IsAConsequenceOfALeak) {
     group.anon_bytes = bytes(750 + 6 * t);
     group.used_bytes = *group.anon_bytes;
   };
-  const auto finding = find(job.watch(36), FindingCode::kMemoryLimitTooLow);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->consequence_of, FindingCode::kWorkerMemoryLeak);
+  const Finding finding = must_find(job.watch(36), FindingCode::kMemoryLimitTooLow);
+  EXPECT_EQ(finding.consequence_of, FindingCode::kWorkerMemoryLeak);
 }
 
 TEST(Memory, WithoutAnyLimitThereIsAGap) {

@@ -44,10 +44,9 @@ TEST(ProcessGroup, ItsThreadsReleaseNoLockOfPython) {
   HangScene scene;
   take_locks_crosswise(scene);
   add_server(scene, 151, "_ZN4gloo9transport3tcp4Loop3runEv");
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("thread 150 of trainer 100 waits for a lock"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("thread 150 of trainer 100 waits for a lock"));
 }
 
 TEST(ProcessGroup, ThreadsOfOtherLibrariesMay) {
@@ -67,9 +66,8 @@ TEST(ProcessGroup, ItsThreadsWriteIntoNoPipeOfTheProgram) {
                python("run", "/usr/lib/python3.11/multiprocessing/process.py", 108)});
   scene.has_end(kTrainer, kOwnPipe, false, true);
   add_server(scene, 151, "_ZN4c10d6detail20TCPStoreMasterDaemon3runEv");
-  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
+  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  EXPECT_EQ(finding.severity, Severity::kError);
 }
 
 // Two ranks: the trainer, and the one worker as another.
@@ -96,9 +94,8 @@ TEST(ProcessGroup, ARankThatStartedTheOthersIsOfTheirJob) {
   meet(scene, kTrainer, "barrier", 11);
   meet(scene, kWorker, "all_reduce", 18);
   scene.info(kTrainer).rank->job.clear();
-  const auto finding = find(scene.examine(12), FindingCode::kCollectiveMismatch);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->processes.size(), 2U);
+  const Finding finding = must_find(scene.examine(12), FindingCode::kCollectiveMismatch);
+  EXPECT_EQ(finding.processes.size(), 2U);
 }
 
 TEST(ProcessGroup, TheOperationIsNamedByWhatTheProgramCalls) {
@@ -111,10 +108,8 @@ TEST(ProcessGroup, TheOperationIsNamedByWhatTheProgramCalls) {
                python("DistributedDataParallel.forward", torch + "nn/parallel/distributed.py", 9),
                python("Module._wrapped_call_impl", torch + "nn/modules/module.py", 9),
                python("evaluate", "/srv/train.py", 18)});
-  const auto finding = find(scene.examine(12), FindingCode::kCollectiveMismatch);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(),
-              HasSubstr("waits in DistributedDataParallel.forward (eval"));
+  const Finding finding = must_find(scene.examine(12), FindingCode::kCollectiveMismatch);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("waits in DistributedDataParallel.forward (eval"));
 }
 
 TEST(ProcessGroup, WhoHasALockAndWaitsForTheRankThatWantsItClosesACircle) {
@@ -125,9 +120,8 @@ TEST(ProcessGroup, WhoHasALockAndWaitsForTheRankThatWantsItClosesACircle) {
   scene.wait_in_flock(scene.main(kWorker), kFile);
   scene.stack(scene.main(kWorker), {python("prepare", "/srv/train.py", 3)});
   scene.has_flock(kTrainer, kFile);
-  const auto finding = find(scene.examine(12), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
+  const Finding finding = must_find(scene.examine(12), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kError);
   scene.run(scene.main(kTrainer));
   scene.stack(scene.main(kTrainer), {python("evaluate", "/srv/train.py", 20)});
   EXPECT_FALSE(has_error(scene.examine(12))) << "it goes on";
@@ -142,9 +136,8 @@ TEST(ProcessGroup, TheProgramThatARankWaitsForIsNamed) {
   scene.info(kProgram).comm = "aws";
   scene.main(kWorker).wait = {.tid = kWorker, .syscall = kWait4, .args = {kProgram, 0, 0, 0, 0, 0}};
   scene.stack(scene.main(kWorker), {python("upload", "/srv/train.py", 3)});
-  const auto finding = find(scene.examine(12), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("process 102 (aws) to end"));
+  const Finding finding = must_find(scene.examine(12), FindingCode::kRankBehind);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("process 102 (aws) to end"));
 }
 
 TEST(ProcessGroup, AnExceptionOfTheRankAtItsEndIsWhy) {
@@ -167,9 +160,8 @@ TEST(ProcessGroup, AnExceptionThatEndedTheThreadARankWaitsForIsWhy) {
   scene.wait_in_futex(scene.main(kWorker), futex(LockKind::kCondition, 0x7000));
   scene.stack(scene.main(kWorker), {python("Prefetcher.__iter__", "/srv/train.py", 9)});
   scene.raised(kWorker, Ended::kThread);
-  const auto finding = find(scene.examine(12), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->consequence_of, FindingCode::kUncaughtException);
+  const Finding finding = must_find(scene.examine(12), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.consequence_of, FindingCode::kUncaughtException);
 }
 
 TEST(ProcessGroup, WhatHeldTheRankThatOthersGaveUpWaitingForIsAnError) {
@@ -187,9 +179,8 @@ TEST(ProcessGroup, WhatHeldTheRankThatOthersGaveUpWaitingForIsAnError) {
   EXPECT_FALSE(has_error(scene.examine(12)));
   scene.gives_up(kTrainer);
   scene.ends_with(1);
-  const auto finding = find(scene.examine(12), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
+  const Finding finding = must_find(scene.examine(12), FindingCode::kSlowSample);
+  EXPECT_EQ(finding.severity, Severity::kError);
 }
 
 // Two ranks, of which one sleeps until the other has waited for as long as it may.
@@ -204,11 +195,10 @@ HangScene scene_of_late_rank() {
 }
 
 TEST(ProcessGroup, ARankThatOthersGaveUpWaitingForIsWhyTheyFailed) {
-  const auto finding = find(scene_of_late_rank().examine(), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(), StartsWith("rank 1 (101) sleeps (save, /srv/train.py:30)"));
-  EXPECT_THAT(finding->message.plain(), EndsWith("; rank 0 (100) then gave up (RuntimeError)"));
+  const Finding finding = must_find(scene_of_late_rank().examine(), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), StartsWith("rank 1 (101) sleeps (save, /srv/train.py:30)"));
+  EXPECT_THAT(finding.message.plain(), EndsWith("; rank 0 (100) then gave up (RuntimeError)"));
 }
 
 TEST(ProcessGroup, WhatARankFailedOfWhileOthersWaitedIsNotThatItWasLate) {
@@ -226,9 +216,8 @@ TEST(ProcessGroup, AWorkerThatCallsACollectiveIsToldToLeaveItToTheTrainer) {
   scene.stack(scene.main(kWorker),
               {native("_ZN4c10d4Work4waitEv", kTorch), python("broadcast", kOfC10d, 5),
                python("Shared.__getitem__", "/srv/train.py", 10)});
-  const auto finding = find(scene.examine(), FindingCode::kForkInheritedLock);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("call broadcast in the trainer"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kForkInheritedLock);
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("call broadcast in the trainer"));
 }
 
 TEST(ProcessGroup, ALauncherWaitsForThoseOfOtherNodes) {
@@ -242,11 +231,9 @@ TEST(ProcessGroup, ALauncherWaitsForThoseOfOtherNodes) {
                       "static_tcp_rendezvous.py",
                       63),
                python("<module>", "/usr/bin/torchrun", 8)});
-  const auto finding = find(scene.examine(12), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_THAT(finding->message.plain(),
-              HasSubstr("not all that belong to the job have come to it"));
+  const Finding finding = must_find(scene.examine(12), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("not all that belong to the job have come to it"));
 }
 
 }  // namespace

@@ -20,11 +20,10 @@ TEST(Ranks, TheOneThatHasNotReachedTheCollectiveIsNamed) {
   Ranks ranks;
   ranks.sleeps(1);
   const Verdict verdict = ranks.scene.examine(kLong);
-  const auto finding = find(verdict, FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(verdict, FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait in "
                         "all_reduce (main, /srv/train.py:41)"));
   EXPECT_EQ(verdict.findings.size(), 1U) << "who waits for another rank is no cause";
@@ -40,10 +39,9 @@ TEST(Ranks, ADumpOfTheFlightRecorderIsFurtherProof) {
                                  .completed = 6,
                                  .operation = "all_reduce"}}};
   }
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  const auto proof = std::ranges::find(finding->evidence, "flight_recorder", &Evidence::name);
-  ASSERT_NE(proof, finding->evidence.end());
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  const auto proof = std::ranges::find(finding.evidence, "flight_recorder", &Evidence::name);
+  ASSERT_NE(proof, finding.evidence.end());
   EXPECT_THAT(std::get<Message>(proof->value).plain(),
               HasSubstr("ranks 0, 2 enqueued all_reduce number 7; rank 1 (101) completed 6 and "
                         "enqueued none after it"));
@@ -52,41 +50,36 @@ TEST(Ranks, ADumpOfTheFlightRecorderIsFurtherProof) {
 TEST(Ranks, OneThatWorksIsAWord) {
   Ranks ranks;
   ranks.works(1);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo) << "it may save a checkpoint";
-  const auto later = find(ranks.scene.examine(kAMinute), FindingCode::kRankBehind);
-  ASSERT_TRUE(later);
-  EXPECT_EQ(later->severity, Severity::kWarning);
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kInfo) << "it may save a checkpoint";
+  const Finding later = must_find(ranks.scene.examine(kAMinute), FindingCode::kRankBehind);
+  EXPECT_EQ(later.severity, Severity::kWarning);
 }
 
 // It asks again and again whether a file is there.
 TEST(Ranks, OneThatPollsStandsLikeOneThatSleeps) {
   Ranks ranks;
   ranks.polls(1);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 1 (101) polls"));
-  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("what that loop waits for"));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 1 (101) polls"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("what that loop waits for"));
 }
 
 TEST(Ranks, OneThatComputesBetweenItsSleepsIsAtWork) {
   Ranks ranks;
   ranks.polls(1);
   ranks.scene.computes_at_times(ranks.main(1));
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 1 (101) is at work"));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 1 (101) is at work"));
 }
 
 TEST(Ranks, AShortWaitIsAWordThatALongerWatchWouldSettle) {
   Ranks ranks;
   ranks.sleeps(1);
-  const auto finding = find(ranks.scene.examine(3), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
+  const Finding finding = must_find(ranks.scene.examine(3), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
 }
 
 TEST(Ranks, WhatIsWrongWithItsLoaderComesFirst) {
@@ -109,10 +102,9 @@ TEST(Ranks, WhatIsWrongWithItsLoaderComesFirst) {
   const Verdict verdict = ranks.scene.examine(kLong);
   ASSERT_GE(verdict.findings.size(), 2U);
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kForkInheritedLock);
-  const auto behind = find(verdict, FindingCode::kRankBehind);
-  ASSERT_TRUE(behind);
-  EXPECT_EQ(behind->consequence_of, FindingCode::kForkInheritedLock);
-  EXPECT_THAT(behind->message.plain(), HasSubstr("waits for a batch of its loader"));
+  const Finding behind = must_find(verdict, FindingCode::kRankBehind);
+  EXPECT_EQ(behind.consequence_of, FindingCode::kForkInheritedLock);
+  EXPECT_THAT(behind.message.plain(), HasSubstr("waits for a batch of its loader"));
 }
 
 // Children of a program that waits for their ends; they share a barrier of multiprocessing.
@@ -149,11 +141,10 @@ class AtABarrier : public testing::Test {
 TEST_F(AtABarrier, TheOneThatHasNotComeIsNamed) {
   scene.wait_in_recv(scene.main(kFirst + 1), 4242, 0);
   scene.stack(scene.main(kFirst + 1), {python("settings", "/srv/train.py", 9)});
-  const auto finding = find(scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("(settings, /srv/train.py:9), and worker 102 waits in Barrier.wait (main, "
                         "/srv/train.py:41)"));
 }
@@ -166,11 +157,10 @@ TEST_F(AtABarrier, RanksThatHaveAllComeAreTooFewForIt) {
                 {native("_ZN4c10d16ProcessGroupGloo7runLoopEi", "/usr/lib/libtorch_cpu.so")});
     comes(pid);
   }
-  const auto finding = find(scene.examine(kLong), FindingCode::kCollectiveMismatch);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("all of them have come, and it waits for more"));
-  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("Make the barrier for as many"));
-  EXPECT_EQ(finding->remedies.size(), 1U);
+  const Finding finding = must_find(scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("all of them have come, and it waits for more"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Make the barrier for as many"));
+  EXPECT_EQ(finding.remedies.size(), 1U);
 }
 
 // A thread of a pool started the process that now waits for the lock of its queue.
@@ -209,9 +199,8 @@ TEST(Ranks, AWorkerAtAFifoThatNobodyOpensHoldsItsRank) {
   const Verdict verdict = ranks.scene.examine(kLong);
   ASSERT_FALSE(verdict.findings.empty());
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kPipeWithoutPeer);
-  const auto behind = find(verdict, FindingCode::kRankBehind);
-  ASSERT_TRUE(behind);
-  EXPECT_EQ(behind->consequence_of, FindingCode::kPipeWithoutPeer);
+  const Finding behind = must_find(verdict, FindingCode::kRankBehind);
+  EXPECT_EQ(behind.consequence_of, FindingCode::kPipeWithoutPeer);
 }
 
 TEST(Ranks, DifferentOperationsDoNotFitTogether) {
@@ -219,11 +208,10 @@ TEST(Ranks, DifferentOperationsDoNotFitTogether) {
   ranks.waits(1, "broadcast", 44);
   const Verdict verdict = ranks.scene.examine(kLong);
   EXPECT_TRUE(verdict.wait_graphs.front().chain.empty()) << "who is wrong is not known";
-  const auto finding = find(verdict, FindingCode::kCollectiveMismatch);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
+  const Finding finding = must_find(verdict, FindingCode::kCollectiveMismatch);
+  EXPECT_EQ(finding.severity, Severity::kError);
   EXPECT_THAT(
-      finding->message.plain(),
+      finding.message.plain(),
       HasSubstr("ranks 0, 2 wait in all_reduce (main, /srv/train.py:41); rank 1 (101) waits "
                 "in broadcast (main, /srv/train.py:44)"));
 }
@@ -235,9 +223,7 @@ TEST(Ranks, ThoseThatGoOnInAnotherGroupAreNoReasonOfTheirOwn) {
   for (const int looks : {kLong, kAMinute}) {
     for (const int32_t rank : {0, 1})
       ranks.scene.works_until(ranks.main(rank), looks - 1);
-    const Verdict verdict = ranks.scene.examine(looks);
-    ASSERT_EQ(verdict.findings.size(), 1U);
-    const Finding& finding = verdict.findings.front();
+    const Finding finding = only_finding(ranks.scene.examine(looks));
     EXPECT_EQ(finding.code, FindingCode::kCollectiveMismatch);
     EXPECT_EQ(finding.severity, looks == kLong ? Severity::kInfo : Severity::kWarning);
     EXPECT_THAT(
@@ -253,11 +239,10 @@ TEST(Ranks, OfSeveralTheOneThatNeedsSomethingIsNamedFirst) {
   ranks.scene.wait_in_recv(ranks.main(1), 777, 0);
   ranks.scene.stack(ranks.main(1), {python("save", "/srv/train.py", 32)});
   ranks.sleeps(2);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("; rank 2 (102) sleeps (upload, "));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("; rank 2 (102) sleeps (upload, "));
 }
 
 // A barrier made of files.
@@ -268,11 +253,10 @@ TEST(Ranks, ThoseThatPollForTheOneThatSleepsAreSaidToStand) {
     ranks.scene.wakes(ranks.main(rank));
   }
   ranks.sleeps(2);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 2)});
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kConsumerStuck);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 2)});
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("nothing goes on: rank 2 (102) sleeps (upload, /srv/train.py:17); rank 0 "
                         "(100), rank 1 (101) poll (upload, /srv/train.py:17), for 11.0 s"));
   ranks.works(2);
@@ -286,29 +270,25 @@ TEST(Ranks, AllThatPollAreAWarningAfterAMinute) {
     ranks.scene.wakes(ranks.main(rank));
   }
   EXPECT_TRUE(find(ranks.scene.examine(4), FindingCode::kConsumerStuck)) << "worth a longer watch";
-  const auto early = find(ranks.scene.examine(kLong), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(early);
-  EXPECT_EQ(early->severity, Severity::kInfo);
-  const auto late = find(ranks.scene.examine(kAMinute), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(late);
-  EXPECT_EQ(late->severity, Severity::kWarning);
+  const Finding early = must_find(ranks.scene.examine(kLong), FindingCode::kConsumerStuck);
+  EXPECT_EQ(early.severity, Severity::kInfo);
+  const Finding late = must_find(ranks.scene.examine(kAMinute), FindingCode::kConsumerStuck);
+  EXPECT_EQ(late.severity, Severity::kWarning);
 }
 
 TEST(Ranks, AtOnePlaceAllMayDifferInShape) {
   Ranks ranks;
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->confidence, Confidence::kPossible);
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kPossible);
 }
 
 TEST(Ranks, ThoseOfOtherNodesMayBeWaitedFor) {
   Ranks ranks;
   for (int32_t rank = 0; rank < 3; ++rank)
     ranks.scene.info(kFirst + rank).rank->world_size = 8;
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("ranks 3-7, on other nodes"));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("ranks 3-7, on other nodes"));
   for (int32_t rank = 0; rank < 3; ++rank)
     ranks.scene.info(kFirst + rank).rank->job = "localhost:29500";
   EXPECT_TRUE(find(ranks.scene.examine(kLong), FindingCode::kRankDead)) << "all meet here";
@@ -322,9 +302,8 @@ TEST(Ranks, OfOneThatIsAloneTheOthersMayBeHere) {
     ranks.scene.info(kFirst + rank).role = Role::kOther;
   const Verdict verdict = ranks.scene.examine(kLong);
   EXPECT_FALSE(find(verdict, FindingCode::kRankDead));
-  const auto finding = find(verdict, FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("which dlprobe did not look at"));
+  const Finding finding = must_find(verdict, FindingCode::kRankBehind);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("which dlprobe did not look at"));
 }
 
 // Who keeps the store of a job asks it again and again who has come.
@@ -336,9 +315,8 @@ TEST(Ranks, AllButOneWaitWhereTheyMeet) {
     ranks.scene.info(kFirst + rank).rank->world_size = 4;
   }
   ranks.scene.wakes(ranks.main(0));
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankDead);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 3 of this job is not on this machine"));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankDead);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 3 of this job is not on this machine"));
 }
 
 TEST(Ranks, ThoseWithoutWorkersAreThroughWithTheirData) {
@@ -349,10 +327,9 @@ TEST(Ranks, ThoseWithoutWorkersAreThroughWithTheirData) {
   ranks.scene.info(kFirst).rank->world_size = 2;
   ranks.scene.info(kFirst + 1).rank->world_size = 2;
   ranks.waits(1, "barrier", 60);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kUnevenData);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
-  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 1 (101) is through with the data"));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kUnevenData);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 1 (101) is through with the data"));
 }
 
 TEST(Ranks, AJobThatMovesHasItsSlowestRank) {
@@ -360,10 +337,9 @@ TEST(Ranks, AJobThatMovesHasItsSlowestRank) {
   ranks.scene.wakes(ranks.main(0));
   ranks.scene.wakes(ranks.main(2));
   ranks.works(1);
-  const Verdict verdict = ranks.scene.examine(kLong);
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings.front().code, FindingCode::kSlowestRank);
-  EXPECT_EQ(verdict.findings.front().severity, Severity::kInfo);
+  const Finding finding = only_finding(ranks.scene.examine(kLong));
+  EXPECT_EQ(finding.code, FindingCode::kSlowestRank);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
   ranks.waits(1, "all_reduce", 41);
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kSlowestRank)) << "it stands";
   ranks.scene.wakes(ranks.main(1));
@@ -392,9 +368,8 @@ TEST(Ranks, TwoThatWaitForMessagesDoNotWaitForOneAtTheEnd) {
   ranks.scene.stack(ranks.main(2), {native("PMPI_Finalize", "/usr/lib/libmpi.so.40")});
   const Verdict verdict = ranks.scene.examine(kLong);
   EXPECT_FALSE(find(verdict, FindingCode::kUnevenData));
-  const auto finding = find(verdict, FindingCode::kCollectiveMismatch);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 0 (100) waits in MPI_Recv"));
+  const Finding finding = must_find(verdict, FindingCode::kCollectiveMismatch);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 0 (100) waits in MPI_Recv"));
   ranks.scene.stack(ranks.main(1), {native("PMPI_Finalize", "/usr/lib/libmpi.so.40")});
   EXPECT_TRUE(find(ranks.scene.examine(kLong), FindingCode::kUnevenData)) << "it left one";
 }
@@ -404,10 +379,9 @@ TEST(Ranks, OneAtTheEndOfItsProgramHasLeftTheOthers) {
   ranks.scene.run(ranks.main(1));
   ranks.scene.stack(ranks.main(1), {native("opal_progress", "/usr/lib/libopen-pal.so.40"),
                                     native("ompi_mpi_finalize", "/usr/lib/libmpi.so.40")});
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kUnevenData);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
-  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 1 (101) is at the end of the program"));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kUnevenData);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 1 (101) is at the end of the program"));
 }
 
 TEST(Ranks, RanksOfMpiAskAgainAndAgain) {
@@ -418,10 +392,9 @@ TEST(Ranks, RanksOfMpiAskAgainAndAgain) {
     ranks.scene.stack(ranks.main(rank), {native("PMPI_Allreduce", "/usr/lib/libmpi.so.40"),
                                          python("main", "/srv/train.py", 41)});
   }
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("ranks 0, 2 wait in MPI_Allreduce"));
-  EXPECT_EQ(finding->remedies.front().commands.front().plain(), "comm.Barrier()");
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("ranks 0, 2 wait in MPI_Allreduce"));
+  EXPECT_EQ(finding.remedies.front().commands.front().plain(), "comm.Barrier()");
 }
 
 // Of torch.multiprocessing.spawn: process groups tell the ranks, and no launcher the job.
@@ -430,9 +403,8 @@ TEST(Ranks, WithoutALauncherThoseOfOneParentAreOneJob) {
   for (int32_t rank = 0; rank < 3; ++rank)
     ranks.scene.info(kFirst + rank).rank->job.clear();
   ranks.sleeps(1);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 1 (101) sleeps"));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 1 (101) sleeps"));
   ranks.scene.info(kFirst + 1).ppid = 51;
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind) &&
                find(ranks.scene.examine(kLong), FindingCode::kRankBehind)->processes ==
@@ -446,9 +418,8 @@ TEST(Ranks, WithoutALauncherTheOthersMayBeAnywhere) {
     ranks.scene.info(kFirst + rank).rank->job.clear();
     ranks.scene.info(kFirst + rank).rank->world_size = 4;
   }
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 3, which dlprobe did not look at,"));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 3, which dlprobe did not look at,"));
 }
 
 TEST(Ranks, OfTwoJobsThatMeetAtOneAddressNeitherWaitsForTheOther) {
@@ -473,9 +444,8 @@ TEST(Ranks, WithoutALauncherAConnectionTellsThatAllMeetHere) {
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankDead))
       << "those of another node may come after these";
   ranks.scene.info(kFirst + 2).rank->rank = 3;
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankDead);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 2 of this job is not on this machine"));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankDead);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 2 of this job is not on this machine"));
   ranks.main(1).wait.files.front().path = "10.0.0.1:29723";
   ranks.main(2).wait.files.front().path = "10.0.0.1:29723";
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankDead))
@@ -488,9 +458,8 @@ TEST(Ranks, TheOneChildThatHasEndedIsTheOneThatIsMissing) {
     ranks.scene.info(kFirst + rank).rank =
         JobRank{.rank = rank, .world_size = 4, .source = "memory"};
   ranks.scene.had_child(ranks.scene.info(kFirst).ppid, kFirst + 3, SIGKILL);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankDead);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 3 (103) was killed by signal 9 (SIGKILL)"));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankDead);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 3 (103) was killed by signal 9 (SIGKILL)"));
 }
 
 // Of each GPU autograd has a thread, which runs the hooks of FSDP and of DistributedDataParallel.
@@ -510,9 +479,8 @@ TEST(Ranks, TheCollectiveMayBeInAThreadOfAutograd) {
                  python("reduce_scatter_tensor", kC10d, 9),
                  native("_ZN5torch8autograd6Engine11thread_mainEv", "/usr/lib/libtorch_cpu.so")});
   }
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("ranks 0, 2 wait in reduce_scatter_tensor (main, /srv/train.py:41)"));
   for (const int32_t rank : {0, 2})
     ranks.scene.stack(ranks.scene.thread(kFirst + rank, 300 + rank), {});
@@ -525,9 +493,7 @@ TEST(RanksInCalls, TheOneThatDoesNotAnswerIsNamedByTheThreadThatCarriesOutTheCal
   ranks.answers_calls(1);
   ranks.answers_calls(2);
   ranks.scene.sleep(ranks.carries_out_a_call(1));
-  const Verdict verdict = ranks.scene.examine(kLong);
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  const Finding& finding = verdict.findings.front();
+  const Finding finding = only_finding(ranks.scene.examine(kLong));
   EXPECT_EQ(finding.code, FindingCode::kRankBehind);
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
@@ -544,9 +510,8 @@ TEST(RanksInCalls, WhatCarriesOutACallMayWaitForARankInTurn) {
   ThreadSnapshot& passes_on = ranks.carries_out_a_call(1);
   passes_on.stack.insert(passes_on.stack.begin(), python("rpc_sync", Ranks::kRpc, 9));
   ranks.scene.sleep(ranks.carries_out_a_call(2));
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 2)});
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 2)});
 }
 
 TEST(RanksInCalls, WhereNobodyIsAtACallNoRankIsBlamed) {
@@ -554,10 +519,9 @@ TEST(RanksInCalls, WhereNobodyIsAtACallNoRankIsBlamed) {
   ranks.calls_another(0);
   ranks.answers_calls(1);
   ranks.answers_calls(2);
-  const Verdict verdict = ranks.scene.examine(kLong);
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings.front().code, FindingCode::kCollectiveMismatch);
-  EXPECT_THAT(verdict.findings.front().message.plain(), HasSubstr("no rank carries out a call"));
+  const Finding finding = only_finding(ranks.scene.examine(kLong));
+  EXPECT_EQ(finding.code, FindingCode::kCollectiveMismatch);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("no rank carries out a call"));
 }
 
 TEST(RanksInCalls, WhoAnswersCallsWaitsForNoOneRank) {
@@ -565,9 +529,8 @@ TEST(RanksInCalls, WhoAnswersCallsWaitsForNoOneRank) {
   for (const int32_t rank : {0, 1, 2})
     ranks.answers_calls(rank);
   ranks.sleeps(0);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
 }
 
 // A future of the program's own.
@@ -576,9 +539,8 @@ TEST(RanksInCalls, WithoutAnAgentAFutureIsNoCall) {
   ranks.scene.stack(ranks.main(0),
                     {native("_ZN5torch3jit19PythonFutureWrapper4waitEv", Ranks::kTorch),
                      python("main", "/srv/train.py", 41)});
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst)});
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst)});
 }
 
 // An executor of the program's own, that overlaps communication with work.
@@ -596,9 +558,8 @@ TEST(Ranks, TheCollectiveMayBeInAThreadOfTheProgram) {
         thread, {native("_ZN4c10d4Work4waitE", "/usr/lib/libtorch_cpu.so"),
                  python("all_reduce", kC10d, 5), python("Overlap.reduce", "/srv/train.py", 8)});
   }
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("ranks 0, 2 wait in all_reduce (Overlap.reduce, /srv/train.py:8)"));
   for (const int32_t rank : {0, 2})
     ranks.scene.run(ranks.main(rank));

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 
 namespace dlprobe {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr int32_t kRiskTrainer = HangScene::kTrainer;
 constexpr int32_t kRiskWorker = 101;
@@ -48,15 +51,12 @@ TEST(Risks, ATeamThatTheWorkersWouldWaitFor) {
   HangScene scene = running_scene();
   map_library(scene, kGomp, OpenMpPool{.threads = 4, .next_team = 4});
   const Verdict verdict = scene.examine();
-  const auto finding = find(verdict, FindingCode::kForkUnsafeLibraryLoaded);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
-  EXPECT_NE(finding->message.plain().find("libgomp.so.1"), std::string::npos)
-      << finding->message.plain();
-  EXPECT_NE(finding->message.plain().find("and 1 more"), std::string::npos)
-      << finding->message.plain();
+  const Finding finding = must_find(verdict, FindingCode::kForkUnsafeLibraryLoaded);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(finding.processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("libgomp.so.1"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("and 1 more"));
   EXPECT_EQ(verdict.findings.size(), 1U);
 }
 
@@ -95,23 +95,19 @@ TEST(Risks, WhatCouldNotBeReadIsAnInfo) {
   map_library(scene, kOpenCv, {}, 6);
   add_pool_thread(scene, kRiskTrainer, 150, kGomp);
   add_pool_thread(scene, kRiskTrainer, 151, kOpenCv);
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings[0].code, FindingCode::kForkUnsafeLibraryLoaded);
-  EXPECT_EQ(verdict.findings[0].severity, Severity::kInfo);
-  EXPECT_NE(verdict.findings[0].message.plain().find("libgomp.so.1, cv2.abi3.so"),
-            std::string::npos)
-      << verdict.findings[0].message.plain();
+  const Finding finding = only_finding(scene.examine());
+  EXPECT_EQ(finding.code, FindingCode::kForkUnsafeLibraryLoaded);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("libgomp.so.1, cv2.abi3.so"));
 }
 
 TEST(Risks, APoolThatIsNeverStartedAgain) {
   HangScene scene = running_scene();
   map_library(scene, kPolars);
   add_pool_thread(scene, kRiskTrainer, 150, kPolars);
-  const auto finding = find(scene.examine(), FindingCode::kForkUnsafeLibraryLoaded);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  const Finding finding = must_find(scene.examine(), FindingCode::kForkUnsafeLibraryLoaded);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
 }
 
 TEST(Risks, ThreadsThatBeganAfterTheForkWereNotLost) {
@@ -149,11 +145,10 @@ TEST(Risks, TwoRuntimesAreAnInfo) {
   HangScene scene = running_scene();
   map_library(scene, kGomp, OpenMpPool{.threads = 0, .next_team = 1});
   map_library(scene, "/site-packages/x.libs/libgomp-a34b3233.so.1.0.0", {}, 6);
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings[0].code, FindingCode::kTwoOpenMpRuntimes);
-  EXPECT_EQ(verdict.findings[0].severity, Severity::kInfo);
-  EXPECT_EQ(verdict.findings[0].processes.size(), 3U);
+  const Finding finding = only_finding(scene.examine());
+  EXPECT_EQ(finding.code, FindingCode::kTwoOpenMpRuntimes);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(finding.processes.size(), 3U);
 }
 
 TEST(Risks, OneRuntimeIsNothing) {
@@ -173,9 +168,8 @@ TEST(Risks, TwoRuntimesThatCrowdEachOther) {
     scene.run(scene.thread(kRiskTrainer, tid));
   }
   scene.cpus = 2;
-  const auto finding = find(scene.examine(), FindingCode::kTwoOpenMpRuntimes);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
+  const Finding finding = must_find(scene.examine(), FindingCode::kTwoOpenMpRuntimes);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
   scene.cpus = 8;
   EXPECT_EQ(find(scene.examine(), FindingCode::kTwoOpenMpRuntimes)->severity, Severity::kInfo);
 }
@@ -221,12 +215,10 @@ SharedFileLook look_at_file(int32_t worker, Moves trainer, Moves of_worker) {
 TEST(SharedPosition, TwoWorkersMoveIt) {
   HangScene scene = running_scene();
   share_file(scene, {0, 2, 8}, {3, 2, 5}, {4, 1, 5});
-  const auto finding = find(scene.examine(), FindingCode::kHandleSharedOverFork);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
-  EXPECT_NE(finding->message.plain().find("train.tar"), std::string::npos)
-      << finding->message.plain();
+  const Finding finding = must_find(scene.examine(), FindingCode::kHandleSharedOverFork);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("train.tar"));
 }
 
 // All of it within milliseconds: nobody has looked.
@@ -273,9 +265,7 @@ TEST(SharedPosition, AWorkerThatFailsAtItComesWithTheReason) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found.front().severity, Severity::kError);
   EXPECT_EQ(found.front().confidence, Confidence::kLikely);
-  EXPECT_NE(found.front().message.plain().find("worker 102 failed with ValueError"),
-            std::string::npos)
-      << found.front().message.plain();
+  EXPECT_THAT(found.front().message.plain(), HasSubstr("worker 102 failed with ValueError"));
   scene.run().start_events.back().shared_file = "/data/other.tar";
   EXPECT_EQ(find_shared_handles(scene.run(), "x86_64").front().severity, Severity::kWarning);
 }
@@ -430,10 +420,9 @@ TEST(SharedPosition, TwoInsideReadAtOnce) {
     main.state = 'D';
     main.wait = {.tid = pid, .syscall = 0, .args = {7, 0, 0, 0, 0, 0}};
   }
-  const auto finding = find(scene.examine(), FindingCode::kHandleSharedOverFork);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
+  const Finding finding = must_find(scene.examine(), FindingCode::kHandleSharedOverFork);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
 }
 
 TEST(SharedPosition, TwoInsidePreadAtOnce) {

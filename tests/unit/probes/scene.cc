@@ -1,6 +1,9 @@
 #include "tests/unit/probes/scene.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
 
 namespace dlprobe {
 namespace {
@@ -195,6 +198,16 @@ ShmSegment semaphore(uint64_t inode, double age_s) {
 std::optional<Finding> find(const Verdict& verdict, FindingCode code) {
   const auto found = std::ranges::find(verdict.findings, code, &Finding::code);
   return found == verdict.findings.end() ? std::nullopt : std::optional(*found);
+}
+
+Finding must_find(const Verdict& verdict, FindingCode code) {
+  if (auto found = find(verdict, code)) return *std::move(found);
+  throw std::runtime_error("no finding " + std::string(info(code).name));
+}
+
+Finding only_finding(const Verdict& verdict) {
+  if (verdict.findings.size() == 1) return verdict.findings.front();
+  throw std::runtime_error(std::to_string(verdict.findings.size()) + " findings instead of one");
 }
 
 bool has_error(const Verdict& verdict) {

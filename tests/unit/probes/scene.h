@@ -74,6 +74,10 @@ ShmSegment semaphore(uint64_t inode, double age_s);
 
 /// The finding of that code, if there is one.
 std::optional<Finding> find(const Verdict& verdict, FindingCode code);
+/// The same; ends the test by an exception if there is none.
+Finding must_find(const Verdict& verdict, FindingCode code);
+/// The one finding of a verdict; ends the test by an exception if it has none or several.
+Finding only_finding(const Verdict& verdict);
 bool has_error(const Verdict& verdict);
 /// What its remedies set, in words: "start method spawn".
 std::vector<std::string> what_remedies_set(const Finding& finding);

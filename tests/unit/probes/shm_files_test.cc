@@ -19,9 +19,7 @@ TEST(ShmStaleFiles, OldFilesOfTheDeadAreAWarning) {
   Scene scene;
   scene.sample(0.1, 20 * kMiB);
   scene.ledger(0.1, {old(tensor(4711, 1, 20 * kMiB, CreatorState::kDead))});
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  const Finding& finding = verdict.findings.front();
+  const Finding finding = only_finding(scene.examine());
   EXPECT_EQ(finding.code, FindingCode::kShmStaleFiles);
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
@@ -99,9 +97,8 @@ TEST(ShmStaleFiles, HostileNamesAreRemovedByInode) {
   segment.holders.clear();
   segment.name = "psm_$(reboot)";
   scene.ledger(0.1, {segment});
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings.front().remedies.front().commands.front().plain(),
+  const Finding finding = only_finding(scene.examine());
+  EXPECT_EQ(finding.remedies.front().commands.front().plain(),
             "find /dev/shm -xdev -inum 77 -delete");
 }
 
@@ -132,11 +129,10 @@ TEST(ShmStaleFiles, OwnFilesAfterAFailureAreItsConsequence) {
   scene.exit_with(102, 0.3, 0);
   scene.exit_with(100, 0.4, 1);
   scene.ledger(0.5, {half_made});
-  const auto stale = find(scene.examine(), FindingCode::kShmStaleFiles);
-  ASSERT_TRUE(stale);
-  EXPECT_EQ(stale->consequence_of, FindingCode::kShmExhausted);
-  EXPECT_EQ(stale->severity, Severity::kWarning);
-  EXPECT_EQ(number(*stale, "left_by_this_run"), int64_t{20 * kMiB});
+  const Finding stale = must_find(scene.examine(), FindingCode::kShmStaleFiles);
+  EXPECT_EQ(stale.consequence_of, FindingCode::kShmExhausted);
+  EXPECT_EQ(stale.severity, Severity::kWarning);
+  EXPECT_EQ(number(stale, "left_by_this_run"), int64_t{20 * kMiB});
 }
 
 // Worker 101 is killed; its two files stay while the trainer lives.
@@ -154,9 +150,7 @@ Scene killed_worker(double watched_s) {
 }
 
 TEST(ShmLeak, FilesOfAKilledWorkerWhileTheTrainerLives) {
-  const Verdict verdict = killed_worker(6).examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  const Finding& finding = verdict.findings.front();
+  const Finding finding = only_finding(killed_worker(6).examine());
   EXPECT_EQ(finding.code, FindingCode::kShmLeak);
   EXPECT_EQ(finding.severity, Severity::kError);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
@@ -172,12 +166,11 @@ TEST(ShmLeak, FilesOfWorkersThatNobodySawAreLikelyOfTheJobInWhoseTimeTheyWereFil
   scene.ledger(0.1, {left});
   scene.sample(3.5, 20 * kMiB);
   scene.ledger(3.5, {left});
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings.front().code, FindingCode::kShmLeak);
-  EXPECT_EQ(verdict.findings.front().confidence, Confidence::kLikely);
-  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning) << "it may be another job's";
-  EXPECT_THAT(verdict.findings.front().processes, IsEmpty());
+  const Finding finding = only_finding(scene.examine());
+  EXPECT_EQ(finding.code, FindingCode::kShmLeak);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(finding.severity, Severity::kWarning) << "it may be another job's";
+  EXPECT_THAT(finding.processes, IsEmpty());
 }
 
 TEST(ShmLeak, IsOneAlsoWhereTheTrainersEndRemovesIt) {
@@ -246,11 +239,10 @@ TEST(LeakedSemaphores, OldOnesWithoutAProcessAreAWarning) {
   Scene scene;
   scene.sample(0.1, 8192);
   scene.ledger(0.1, {semaphore(1, 60), semaphore(2, 60)});
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings.front().code, FindingCode::kLeakedSemaphores);
-  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
-  EXPECT_EQ(number(verdict.findings.front(), "leaked_semaphores"), 2);
+  const Finding finding = only_finding(scene.examine());
+  EXPECT_EQ(finding.code, FindingCode::kLeakedSemaphores);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(number(finding, "leaked_semaphores"), 2);
 }
 
 TEST(LeakedSemaphores, OfALiveSpawnJobAreNone) {
@@ -323,10 +315,9 @@ TEST(ShmGrowingFiles, AreToldWhereTheJobEnded) {
   Scene scene = blocks_that_stay(6, 13, 1000);
   scene.exit_with(Scene::kTrainerPid, 12.5, 0);
   scene.run().end = RunEnd{.at = Scene::at(12.6), .reason = RunEndReason::kSubjectEnded};
-  const auto leak = find(scene.examine(), FindingCode::kShmLeak);
-  ASSERT_TRUE(leak);
-  EXPECT_EQ(leak->severity, Severity::kWarning);
-  EXPECT_THAT(leak->message.plain(), testing::HasSubstr("would have been reached in "));
+  const Finding leak = must_find(scene.examine(), FindingCode::kShmLeak);
+  EXPECT_EQ(leak.severity, Severity::kWarning);
+  EXPECT_THAT(leak.message.plain(), testing::HasSubstr("would have been reached in "));
 }
 
 // A ledger lists only so many files of a crowded mount.
@@ -342,10 +333,9 @@ void list_at_most(Scene& scene, size_t most) {
 TEST(ShmGrowingFiles, AreCountedBeyondThoseThatAreListed) {
   Scene scene = blocks_that_stay(6, 13, 1000);
   list_at_most(scene, 10);
-  const auto leak = find(scene.examine(), FindingCode::kShmLeak);
-  ASSERT_TRUE(leak);
-  EXPECT_EQ(number(*leak, "named_files"), 72);
-  EXPECT_EQ(number(*leak, "named_bytes"), 72 * static_cast<int64_t>(kMiB));
+  const Finding leak = must_find(scene.examine(), FindingCode::kShmLeak);
+  EXPECT_EQ(number(leak, "named_files"), 72);
+  EXPECT_EQ(number(leak, "named_bytes"), 72 * static_cast<int64_t>(kMiB));
 }
 
 TEST(ShmGrowingFiles, AreNotTheJobsWhereThoseThatAreListedAreAnothers) {
@@ -392,16 +382,14 @@ TEST(ShmGrowingFiles, OfNobodyMayBeAnothersWhereTheJobWasSeenToMakeNoneSuch) {
   Scene scene = blocks_that_nobody_holds(13);
   for (ShmLedger& ledger : scene.run().ledgers)
     ledger.segments.front().kind = SegmentKind::kTorchTensor;
-  const auto alone = find(scene.examine(), FindingCode::kShmLeak);
-  ASSERT_TRUE(alone);
-  EXPECT_THAT(alone->message.plain(), testing::StartsWith("the job leaks"));
+  const Finding alone = must_find(scene.examine(), FindingCode::kShmLeak);
+  EXPECT_THAT(alone.message.plain(), testing::StartsWith("the job leaks"));
   ShmSegment of_another = unlinked_tensor(7000, 5000, kMiB, 7000);
   of_another.holders = {{.key = key_of(7000), .comm = "python3", .fds = 1}};
   scene.run().ledgers.front().segments.push_back(of_another);
-  const auto leak = find(scene.examine(), FindingCode::kShmLeak);
-  ASSERT_TRUE(leak);
-  EXPECT_THAT(leak->message.plain(), testing::StartsWith("this job, or another one, leaks"));
-  EXPECT_THAT(leak->processes, IsEmpty());
+  const Finding leak = must_find(scene.examine(), FindingCode::kShmLeak);
+  EXPECT_THAT(leak.message.plain(), testing::StartsWith("this job, or another one, leaks"));
+  EXPECT_THAT(leak.processes, IsEmpty());
 }
 
 TEST(ShmGrowingFiles, AreNotTheJobsWhereAnothersTrackerKnowsThem) {
@@ -455,11 +443,10 @@ Scene blocks_since(int from) {
 }
 
 TEST(ShmGrowingFiles, AreToldByTheirAgeInOneLook) {
-  const auto leak = find(blocks_since(4).examine(), FindingCode::kShmLeak);
-  ASSERT_TRUE(leak);
-  EXPECT_THAT(leak->message.plain(), testing::StartsWith("the job leaks named shared memory"));
-  EXPECT_THAT(leak->message.plain(), testing::HasSubstr("5.0 per second more"));
-  EXPECT_THAT(leak->message.plain(), testing::HasSubstr("since its start"));
+  const Finding leak = must_find(blocks_since(4).examine(), FindingCode::kShmLeak);
+  EXPECT_THAT(leak.message.plain(), testing::StartsWith("the job leaks named shared memory"));
+  EXPECT_THAT(leak.message.plain(), testing::HasSubstr("5.0 per second more"));
+  EXPECT_THAT(leak.message.plain(), testing::HasSubstr("since its start"));
   EXPECT_FALSE(find(blocks_since(14).examine(), FindingCode::kShmLeak))
       << "what comes and goes is young";
 }
@@ -474,9 +461,8 @@ TEST(ShmGrowingFiles, OfNobodyMayBeAnothersWhereThereWereSuchBefore) {
       << "one that a dead job left";
   for (uint64_t number = 0; number < 20; ++number)
     blocks.push_back(old(unheld_block(5001 + number), 2));
-  const auto leak = find(scene.examine(), FindingCode::kShmLeak);
-  ASSERT_TRUE(leak);
-  EXPECT_THAT(leak->message.plain(), testing::StartsWith("this job, or another one, leaks"));
+  const Finding leak = must_find(scene.examine(), FindingCode::kShmLeak);
+  EXPECT_THAT(leak.message.plain(), testing::StartsWith("this job, or another one, leaks"));
 }
 
 // With no change there is no look at the files, but the mount is asked how full it is.
@@ -526,11 +512,10 @@ Scene blocks_left_at_end(const std::vector<ShmSegment>& before = {}) {
 
 TEST(ShmLeftAtEnd, BlocksThatTheJobHadStay) {
   const Verdict verdict = blocks_left_at_end().examine();
-  const auto leak = find(verdict, FindingCode::kShmLeak);
-  ASSERT_TRUE(leak);
-  EXPECT_EQ(leak->message.plain(),
+  const Finding leak = must_find(verdict, FindingCode::kShmLeak);
+  EXPECT_EQ(leak.message.plain(),
             "the job ended and left 2 blocks with 2.0 MiB in /dev/shm, which nothing removes");
-  EXPECT_EQ(leak->severity, Severity::kWarning);
+  EXPECT_EQ(leak.severity, Severity::kWarning);
   EXPECT_FALSE(find(verdict, FindingCode::kShmStaleFiles)) << "told once";
 }
 

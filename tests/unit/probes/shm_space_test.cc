@@ -70,11 +70,10 @@ TEST(ShmExhausted, AnExceptionThatSaysSoIsEnough) {
                      .free_inodes = 5};
   scene.run().start_events = {refused};
   scene.exit_with(100, 0.3, 1);
-  const auto finding = find(scene.examine(), FindingCode::kShmExhausted);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_EQ(number(*finding, "shm_free"), 0);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("at data.py:7 in save"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(number(finding, "shm_free"), 0);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("at data.py:7 in save"));
 
   scene.run().start_events.front().path = "/scratch/cache";
   EXPECT_FALSE(find(scene.examine(), FindingCode::kShmExhausted));
@@ -126,10 +125,9 @@ TEST(ShmExhausted, AHalfFilledSegmentOfTheDeadWorkerProvesItToo) {
   begun.allocated_bytes = 10 * kMiB;
   scene.ledger(0.2, {begun});
   scene.exit_by_signal(101, 0.3, SIGBUS);
-  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmExhausted);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_EQ(number(*finding, "segment_filled"), int64_t{10 * kMiB});
+  const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(number(finding, "segment_filled"), int64_t{10 * kMiB});
 }
 
 TEST(ShmExhausted, SigbusOnAMountThatFilledBetweenTwoLooksIsLikely) {
@@ -140,9 +138,8 @@ TEST(ShmExhausted, SigbusOnAMountThatFilledBetweenTwoLooksIsLikely) {
   scene.use(5.272, 60 * kMiB + 600 * 1024);
   scene.use(5.296, 44 * kMiB);
   scene.exit_by_signal(101, 5.418, SIGBUS);
-  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmExhausted);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
 }
 
 TEST(ShmExhausted, SigbusWhileTheMountFilledSlowlyIsAnotherBusError) {
@@ -161,10 +158,9 @@ TEST(ShmExhausted, SigbusOfALoaderThatIsTooLargeIsLikelyWhereNobodyLookedInTime)
   scene.ledger(0.2, {unlinked_tensor(101, 1, 12 * kMiB, 101)});
   scene.exit_by_signal(101, 0.26, SIGBUS);
   scene.use(0.27, 41 * kMiB);
-  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmExhausted);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("shortly before"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("shortly before"));
 }
 
 TEST(ShmExhausted, SigbusOfAJobThatTookMoreJustBeforeThanIsLeftIsLikely) {
@@ -223,12 +219,11 @@ TEST(ShmExhausted, ARefusedReservationOfALiveWorkerIsCertain) {
   scene.ledger(0.5, {empty});
   scene.exit_with(100, 0.6, 1);
   const Verdict verdict = scene.examine();
-  const std::optional<Finding> finding = find(verdict, FindingCode::kShmExhausted);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_EQ(finding->discriminator, "reservation-refused");
-  EXPECT_EQ(number(*finding, "failed_reservations"), 1);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(verdict, FindingCode::kShmExhausted);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(finding.discriminator, "reservation-refused");
+  EXPECT_EQ(number(finding, "failed_reservations"), 1);
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("worker 101 could not allocate a segment of 20.0 MiB"));
 }
 
@@ -238,9 +233,8 @@ TEST(ShmExhausted, OneEmptyFileSeenAfterTheDeathIsOnlyLikely) {
   ShmSegment empty = tensor(101, 7, kBatch, CreatorState::kDead);
   empty.allocated_bytes = 0;
   scene.ledger(0.5, {empty});
-  const std::optional<Finding> one = find(scene.examine(), FindingCode::kShmExhausted);
-  ASSERT_TRUE(one);
-  EXPECT_EQ(one->confidence, Confidence::kLikely);
+  const Finding one = must_find(scene.examine(), FindingCode::kShmExhausted);
+  EXPECT_EQ(one.confidence, Confidence::kLikely);
   ShmSegment second = empty;
   second.inode = 8;
   scene.ledger(0.6, {empty, second});
@@ -330,9 +324,8 @@ TEST(ShmExhausted, TheCollectorsEventCountsAsProof) {
                                 .kind = "segment-reservation-failed",
                                 .text = "",
                                 .process = key_of(102)});
-  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmExhausted);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->processes, testing::ElementsAre(key_of(102)));
+  const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
+  EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(102)));
 }
 
 TEST(ShmExhausted, AJobThatFailsByItselfWhileShmIsWellUsedIsNotIt) {
@@ -354,9 +347,8 @@ TEST(ShmExhausted, AJobThatFailsRightAfterAFullMountIsLikely) {
   scene.use(0.84, 64 * kMiB);
   scene.use(0.85, 40 * kMiB);
   scene.exit_with(100, 1.03, 1);
-  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmExhausted);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
   scene.run().shm_use.at(2).used_bytes = 60 * kMiB;
   EXPECT_FALSE(find(scene.examine(), FindingCode::kShmExhausted)) << "there was room";
 }
@@ -376,9 +368,8 @@ TEST(ShmExhausted, EqualFindingsOfTwoRunsAreOneThatNamesBoth) {
   scene.ledger(0.2, {unlinked_tensor(101, 1, kBatch, 101)});
   scene.use(0.25, 64 * kMiB);
   scene.exit_by_signal(101, 0.26, SIGBUS);
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_THAT(verdict.findings.front().runs, testing::ElementsAre(0, 1));
+  const Finding finding = only_finding(scene.examine());
+  EXPECT_THAT(finding.runs, testing::ElementsAre(0, 1));
 }
 
 TEST(ShmHeldByAnotherJob, IsTheCauseWhenTheLoaderAloneWouldFit) {
@@ -447,19 +438,16 @@ TEST(ShmHeldByAnotherJob, IsTheCauseOfAForecastThatDoesNotFit) {
   scene.plan(plan_of(2, 64), true);  // 5 x 36.8 MiB
   scene.use(0.1, 200 * kMiB);
   scene.ledger(0.1, {foreign_block(9, 200 * kMiB, 900, "other-job")});
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings.front().code, FindingCode::kShmHeldByAnotherJob);
-  EXPECT_EQ(verdict.findings.front().severity, Severity::kError);
+  const Finding finding = only_finding(scene.examine());
+  EXPECT_EQ(finding.code, FindingCode::kShmHeldByAnotherJob);
+  EXPECT_EQ(finding.severity, Severity::kError);
 }
 
 TEST(ShmTooSmall, APlanThatCannotFitIsCertainBeforeItStarts) {
   Scene scene;
   scene.plan(plan_of(8, 32), true);
   scene.use(0.1, 0);
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  const Finding& finding = verdict.findings.front();
+  const Finding finding = only_finding(scene.examine());
   EXPECT_EQ(finding.code, FindingCode::kShmTooSmall);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   const ShmForecast forecast = forecast_shm(plan_of(8, 32), 4096);
@@ -472,19 +460,17 @@ TEST(ShmTooSmall, APlanThatFillsMoreThanFourFifthsIsAWarning) {
   Scene scene(208 * kMiB);
   scene.plan(plan_of(2, 64), true);  // 183.8 MiB
   scene.use(0.1, 0);
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
+  const Finding finding = only_finding(scene.examine());
+  EXPECT_EQ(finding.severity, Severity::kWarning);
 }
 
 TEST(ShmTooSmall, WhereOnlyTheBatchOfAMomentDoesNotFitItIsAWarning) {
   Scene scene(140 * kMiB);
   scene.plan(plan_of(1, 64), true);  // 110.3 MiB, and 36.8 more
   scene.use(0.1, 0);
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
-  EXPECT_THAT(verdict.findings.front().message.plain(), HasSubstr("one batch more"));
+  const Finding finding = only_finding(scene.examine());
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("one batch more"));
 }
 
 TEST(ShmTooSmall, APlanThatFitsIsHealthy) {
@@ -509,11 +495,10 @@ TEST(ShmTooSmall, WithoutAPlanALoaderAtTheEdgeIsOnlyAWarning) {
   scene.ledger(0.1,
                {unlinked_tensor(101, 1, 25 * kMiB, 101), unlinked_tensor(102, 2, 25 * kMiB, 102)});
   scene.sample(0.2, 50 * kMiB);
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings.front().code, FindingCode::kShmTooSmall);
-  EXPECT_EQ(verdict.findings.front().confidence, Confidence::kLikely);
-  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
+  const Finding finding = only_finding(scene.examine());
+  EXPECT_EQ(finding.code, FindingCode::kShmTooSmall);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
 }
 
 TEST(ShmRemedies, TheOneForTheContainerComesFirst) {
@@ -532,9 +517,8 @@ TEST(ShmInodes, NoneLeftIsAnError) {
   Scene scene;
   scene.use(0.1, kMiB);
   scene.run().shm_use.back().inodes_used = 1000;
-  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmInodesExhausted);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
+  const Finding finding = must_find(scene.examine(), FindingCode::kShmInodesExhausted);
+  EXPECT_EQ(finding.severity, Severity::kError);
 }
 
 TEST(ShmInodes, ManyButEnoughIsSilentAndNoLimitToo) {

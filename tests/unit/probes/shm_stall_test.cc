@@ -39,9 +39,7 @@ Scene stalled_loader(double for_s) {
 }
 
 TEST(BatchLost, AStandingLoaderAfterARefusedSegmentIsCertain) {
-  const Verdict verdict = stalled_loader(12).examine();
-  ASSERT_EQ(verdict.findings.size(), 1U);
-  const Finding& finding = verdict.findings.front();
+  const Finding finding = only_finding(stalled_loader(12).examine());
   EXPECT_EQ(finding.code, FindingCode::kBatchLostInWorker);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   EXPECT_EQ(finding.severity, Severity::kError);
@@ -73,9 +71,8 @@ TEST(BatchLost, ForWantOfAnInodeItIsToldWithTheInodes) {
     use.used_bytes = 10 * kMiB;
     use.inodes_used = use.inodes;
   }
-  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmInodesExhausted);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("every worker is idle"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kShmInodesExhausted);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("every worker is idle"));
 }
 
 // The nearest healthy twins: each differs from the stall in one thing.
@@ -136,9 +133,8 @@ TEST(BatchLost, ThroughThePinThreadItIsLikely) {
     waits.front().tid = 100;
     waits.push_back(pin);
   }
-  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kBatchLostInWorker);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  const Finding finding = must_find(scene.examine(), FindingCode::kBatchLostInWorker);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
 }
 
 TEST(BatchLost, UnreadableThreadsAreAGap) {

@@ -339,13 +339,12 @@ TEST(TooManyWorkers, AreThoseThatDeliverNoMore) {
   Sweep sweep(4);
   sweep.request.configured_workers = 16;
   const Verdict verdict = sweep.examine(pipeline(10, 1000, 4));
-  const auto finding = find(verdict, FindingCode::kTooManyWorkers);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("16 workers deliver"));
-  EXPECT_EQ(what_remedies_set(*finding).size(), 1U);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  EXPECT_FALSE(finding->runs.empty());
+  const Finding finding = must_find(verdict, FindingCode::kTooManyWorkers);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("16 workers deliver"));
+  EXPECT_EQ(what_remedies_set(finding).size(), 1U);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_FALSE(finding.runs.empty());
   EXPECT_EQ(chosen(verdict).workers, 4);
 }
 
@@ -383,11 +382,10 @@ TEST(ThreadOversubscription, IsProvenByTheSpeedWithOneThread) {
   sweep.busy_threads = 4;
   sweep.request.configured_workers = 4;
   const Verdict verdict = sweep.examine(threads_that_hinder(0.5));
-  const auto finding = find(verdict, FindingCode::kThreadOversubscription);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("16 busy threads of 4 workers share 4 CPUs"));
-  EXPECT_FALSE(finding->remedies.front().settings.empty());
-  EXPECT_FALSE(finding->remedies.front().confirmation) << "the reference loader is not the job";
+  const Finding finding = must_find(verdict, FindingCode::kThreadOversubscription);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("16 busy threads of 4 workers share 4 CPUs"));
+  EXPECT_FALSE(finding.remedies.front().settings.empty());
+  EXPECT_FALSE(finding.remedies.front().confirmation) << "the reference loader is not the job";
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kThreadOversubscription);
   for (const Finding& other : verdict.findings) {
     if (other.code != FindingCode::kThreadOversubscription) {
@@ -402,9 +400,8 @@ TEST(ThreadOversubscription, OfACommandItsRemedyIsConfirmedByTheSameSpeeds) {
   sweep.busy_threads = 4;
   sweep.request.configured_workers = 4;
   const Verdict verdict = sweep.examine(threads_that_hinder(0.5));
-  const auto finding = find(verdict, FindingCode::kThreadOversubscription);
-  ASSERT_TRUE(finding);
-  const Confirmation confirmation = finding->remedies.front().confirmation.value_or(Confirmation());
+  const Finding finding = must_find(verdict, FindingCode::kThreadOversubscription);
+  const Confirmation confirmation = finding.remedies.front().confirmation.value_or(Confirmation());
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kConfirmed);
   EXPECT_THAT(confirmation.text.plain(), HasSubstr(" batches/s with one thread ("));
   EXPECT_GE(confirmation.with_it.size(), 1U);

@@ -73,13 +73,12 @@ HangScene full_queue(int32_t pid, std::optional<int32_t> holder) {
 TEST(Within, HolderOfALockThatWaitsForRoomInAQueue) {
   for (const int32_t pid : {kTrainer, kWorker}) {
     const Verdict verdict = full_queue(pid, pid).examine();
-    const auto finding = find(verdict, FindingCode::kLockCycle);
-    ASSERT_TRUE(finding);
-    EXPECT_EQ(finding->severity, Severity::kError);
-    EXPECT_THAT(finding->message.plain(), HasSubstr("waits for a threading.Lock held by"));
-    EXPECT_THAT(finding->message.plain(),
+    const Finding finding = must_find(verdict, FindingCode::kLockCycle);
+    EXPECT_EQ(finding.severity, Severity::kError);
+    EXPECT_THAT(finding.message.plain(), HasSubstr("waits for a threading.Lock held by"));
+    EXPECT_THAT(finding.message.plain(),
                 HasSubstr("waits for room in a full queue.Queue (step, /srv/train.py:16)"));
-    EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("Release the lock before"));
+    EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Release the lock before"));
     EXPECT_FALSE(find(verdict, FindingCode::kPythonLockInherited));
   }
 }
@@ -87,9 +86,8 @@ TEST(Within, HolderOfALockThatWaitsForRoomInAQueue) {
 TEST(Within, AQueueThatASignalHandlerMayEmptyIsNoError) {
   HangScene scene = full_queue(kTrainer, kTrainer);
   scene.info(kTrainer).signals_caught = uint64_t{1} << 9U;  // SIGUSR1
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
 }
 
 TEST(Within, AQueueThatAnotherThreadEmptiesIsNoCircle) {
@@ -99,9 +97,9 @@ TEST(Within, AQueueThatAnotherThreadEmptiesIsNoCircle) {
 }
 
 TEST(Within, LockWithoutAnOwnerNamesWhoeverMayHaveIt) {
-  const auto finding = find(full_queue(kTrainer, std::nullopt).examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding =
+      must_find(full_queue(kTrainer, std::nullopt).examine(), FindingCode::kLockCycle);
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("(step, /srv/train.py:16): whoever has the lock waits too"));
 }
 
@@ -122,11 +120,10 @@ HangScene import_scene(bool main_imports) {
 
 TEST(Within, ThreadThatIsJoinedWhileItsModuleIsImported) {
   const Verdict verdict = import_scene(true).examine();
-  const auto finding = find(verdict, FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("waits for thread 150 to end"));
-  EXPECT_THAT(finding->message.plain(), HasSubstr("a module that worker 101 is importing"));
-  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("while a module is imported"));
+  const Finding finding = must_find(verdict, FindingCode::kLockCycle);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("waits for thread 150 to end"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("a module that worker 101 is importing"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("while a module is imported"));
   EXPECT_FALSE(find(verdict, FindingCode::kPythonLockInherited));
 }
 
@@ -141,10 +138,9 @@ TEST(Within, TaskThatWaitsForATaskOfItsOwnExecutor) {
   wait_for_task(scene, thread, "whole");
   thread.stack.push_back(python("_WorkItem.run", kPool, 58));
   const Verdict verdict = scene.examine();
-  const auto finding = find(verdict, FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("thread 150 of trainer 100 waits for the result "
-                                                  "of a task (concurrent.futures) (whole, "));
+  const Finding finding = must_find(verdict, FindingCode::kLockCycle);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("thread 150 of trainer 100 waits for the result "
+                                                 "of a task (concurrent.futures) (whole, "));
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
 }
 
@@ -165,11 +161,10 @@ HangScene pool_scene(const std::string& third) {
 }
 
 TEST(Within, APoolWhoseThreadForResultsHasEnded) {
-  const auto finding =
-      find(pool_scene("Pool._handle_tasks").examine(), FindingCode::kWaitsForMissingThread);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("takes results in has ended"));
+  const Finding finding =
+      must_find(pool_scene("Pool._handle_tasks").examine(), FindingCode::kWaitsForMissingThread);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("takes results in has ended"));
   const Verdict healthy = pool_scene("Pool._handle_results").examine();
   EXPECT_FALSE(find(healthy, FindingCode::kWaitsForMissingThread));
 }
@@ -183,12 +178,10 @@ TEST(Within, TaskOfAnExecutorThatAnotherThreadWaitsFor) {
   ThreadSnapshot& thread = scene.add_thread(kTrainer, kThread + 1);
   wait_for_task(scene, thread, "widen");
   thread.stack.push_back(python("_WorkItem.run", kPool, 58));
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(),
-              HasSubstr("thread 150 of trainer 100 waits for the result"));
-  EXPECT_THAT(finding->message.plain(), HasSubstr("(widen, /srv/train.py:8)"));
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("thread 150 of trainer 100 waits for the result"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("(widen, /srv/train.py:8)"));
   scene.run(scene.main(kTrainer));
   EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle)) << "it may submit, or set a result";
 }
@@ -202,9 +195,8 @@ TEST(Within, TaskThatWaitsForATaskInASpawnedWorker) {
     ThreadSnapshot& thread = scene.add_thread(kWorker, kThread);
     wait_for_task(scene, thread, "whole");
     thread.stack.push_back(python("_WorkItem.run", kPool, 58));
-    const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-    ASSERT_TRUE(finding);
-    EXPECT_THAT(finding->message.plain(), HasSubstr("every thread of its process that could wake"));
+    const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+    EXPECT_THAT(finding.message.plain(), HasSubstr("every thread of its process that could wake"));
   }
 }
 
@@ -227,12 +219,11 @@ TEST(Within, ThreadThatTheTrainerJoinsIsNamed) {
   wait_for_child(scene, saver);
   scene.stack(saver, {python("upload", "/srv/train.py", 9)});
   const Verdict verdict = scene.examine(20);
-  const auto finding = find(verdict, FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(verdict, FindingCode::kConsumerStuck);
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("trainer 100 waits for thread 150 to end (save, "));
-  EXPECT_THAT(finding->message.plain(), HasSubstr("thread 150 of trainer 100 waits for a child "
-                                                  "process to end (upload, /srv/train.py:9)"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("thread 150 of trainer 100 waits for a child "
+                                                 "process to end (upload, /srv/train.py:9)"));
   EXPECT_THAT(verdict.wait_graphs.front().chain, ElementsAre("thread 100/100", "thread 100/150"));
 }
 
@@ -292,11 +283,10 @@ TEST(Within, ThreadThatAWorkerWaitsForIsNamed) {
   wait_in_condition(scene, scene.add_thread(kWorker, kThread + 1),
                     {python("Queue.get", kQueue, 171), python("log", "/srv/train.py", 40)});
   const Verdict verdict = scene.examine(20);
-  const auto finding = find(verdict, FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("waits for an item of an empty queue.Queue"));
-  EXPECT_THAT(finding->message.plain(), HasSubstr("(produce, /srv/train.py:29)"));
-  EXPECT_THAT(finding->message.plain(), Not(HasSubstr("train.py:40")));
+  const Finding finding = must_find(verdict, FindingCode::kSlowSample);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("waits for an item of an empty queue.Queue"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("(produce, /srv/train.py:29)"));
+  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("train.py:40")));
   EXPECT_THAT(
       verdict.wait_graphs.front().chain,
       ElementsAre("thread 100/100", "pipe 9000", "thread 101/101", testing::_, "thread 101/150"));
@@ -311,9 +301,8 @@ TEST(Within, OneOfTwoThreadsAtDifferentPlacesIsNotGuessed) {
     wait_for_child(scene, thread);
     scene.stack(thread, {python("produce", "/srv/train.py", tid)});
   }
-  const auto finding = find(scene.examine(20), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), Not(HasSubstr("thread 150")));
+  const Finding finding = must_find(scene.examine(20), FindingCode::kSlowSample);
+  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("thread 150")));
 }
 
 // A thread that waits with the GIL, and no other that wants it.
@@ -328,9 +317,9 @@ HangScene gil_without_waiters() {
 }
 
 TEST(Within, GilOfAThreadThatTheMainThreadWaitsFor) {
-  const auto finding = find(gil_without_waiters().examine(), FindingCode::kGilHeldWhileBlocked);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("; worker 101 waits for it"));
+  const Finding finding =
+      must_find(gil_without_waiters().examine(), FindingCode::kGilHeldWhileBlocked);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("; worker 101 waits for it"));
 }
 
 TEST(Within, GilThatNobodyLacks) {
@@ -361,13 +350,12 @@ ThreadSnapshot& add_filler(HangScene& scene) {
 
 TEST(Within, QueueThatNoThreadIsLeftToFill) {
   const Verdict verdict = empty_queue().examine();
-  const auto finding = find(verdict, FindingCode::kWaitsForMissingThread);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(verdict, FindingCode::kWaitsForMissingThread);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("trainer 100 waits for an item of an empty queue.Queue (next, "
                         "/srv/train.py:24): no other thread of the program is left to put one in"));
-  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("which thread was to do that"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("which thread was to do that"));
   EXPECT_FALSE(find(verdict, FindingCode::kConsumerStuck));
 }
 
@@ -383,13 +371,12 @@ TEST(Within, ThreadOfAGpusDriverFillsNoQueue) {
 TEST(Within, QueuesOfTwoThreadsThatWaitForOneAnother) {
   HangScene scene = empty_queue();
   add_filler(scene);
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("; thread 150 of trainer 100 waits for an item of an empty queue.Queue "
                         "(pump, /srv/train.py:13): no other thread of the process is at work"));
-  EXPECT_THAT(finding->remedies.front().title.plain(),
+  EXPECT_THAT(finding.remedies.front().title.plain(),
               HasSubstr("put, take and notify on every way"));
 }
 
@@ -398,9 +385,8 @@ TEST(Within, QueueOfAThreadThatTheMainThreadJoins) {
   scene.wait_in_futex(scene.main(kTrainer), join_of(kThread));
   scene.stack(scene.main(kTrainer), {python("_shutdown", kThreading, 1540)});
   add_filler(scene);
-  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->remedies.front().commands, ElementsAre(Message("queue.put(None)")));
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_THAT(finding.remedies.front().commands, ElementsAre(Message("queue.put(None)")));
 }
 
 TEST(Within, ThreadThatKeepsAProgramAliveThatIsThrough) {
@@ -412,13 +398,12 @@ TEST(Within, ThreadThatKeepsAProgramAliveThatIsThrough) {
     wait_in_condition(scene, beats,
                       {python("Event.wait", kThreading, 629), python("run", "/srv/train.py", 8)});
     beats.futex->timed = timed;
-    const auto finding =
-        find(scene.examine(40), timed ? FindingCode::kConsumerStuck : FindingCode::kLockCycle);
-    ASSERT_TRUE(finding);
-    EXPECT_EQ(finding->severity, Severity::kWarning);
-    EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("before the program does"));
+    const Finding finding =
+        must_find(scene.examine(40), timed ? FindingCode::kConsumerStuck : FindingCode::kLockCycle);
+    EXPECT_EQ(finding.severity, Severity::kWarning);
+    EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("before the program does"));
     if (timed) {
-      EXPECT_THAT(finding->message.plain(),
+      EXPECT_THAT(finding.message.plain(),
                   HasSubstr(": the program is through, and thread 150 of trainer 100 keeps it"));
     }
   }
@@ -428,10 +413,9 @@ TEST(Within, ItemsOfAQueueThatNoThreadIsLeftToFinish) {
   HangScene scene;
   wait_in_condition(scene, scene.main(kTrainer),
                     {python("Queue.join", kQueue, 90), python("main", "/srv/train.py", 24)});
-  const auto finding = find(scene.examine(), FindingCode::kWaitsForMissingThread);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("is left to finish them"));
-  EXPECT_THAT(finding->remedies.front().commands, ElementsAre(Message("queue.task_done()")));
+  const Finding finding = must_find(scene.examine(), FindingCode::kWaitsForMissingThread);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("is left to finish them"));
+  EXPECT_THAT(finding.remedies.front().commands, ElementsAre(Message("queue.task_done()")));
 }
 
 // The main thread waits for an event that a thread sets, and that one for another.
@@ -443,21 +427,18 @@ TEST(Within, EventsOfTwoThreadsMayBeMeantUntilCtrlC) {
     wait_in_condition(scene, thread,
                       {python("Event.wait", kThreading, 620), python("run", "/srv/train.py", tid)});
   }
-  const auto at_once = find(scene.examine(), FindingCode::kLockCycle);
-  ASSERT_TRUE(at_once);
-  EXPECT_EQ(at_once->severity, Severity::kInfo);
-  const auto finding = find(scene.examine(40), FindingCode::kLockCycle);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("nobody is left to wake them, unless a signal"));
+  const Finding at_once = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(at_once.severity, Severity::kInfo);
+  const Finding finding = must_find(scene.examine(40), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("nobody is left to wake them, unless a signal"));
 }
 
 TEST(Within, QueueThatASignalHandlerMayFillIsNoError) {
   HangScene scene = empty_queue();
   scene.info(kTrainer).signals_caught = uint64_t{1} << 14U;  // SIGTERM
-  const auto finding = find(scene.examine(40), FindingCode::kWaitsForMissingThread);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
+  const Finding finding = must_find(scene.examine(40), FindingCode::kWaitsForMissingThread);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
 }
 
 bool is_called_closed(const HangScene& scene) {
@@ -487,10 +468,9 @@ TEST(Within, QueueWhoseFillerWaitsWithATimeout) {
   HangScene scene = empty_queue();
   add_filler(scene).futex->timed = true;
   EXPECT_FALSE(is_called_closed(scene));
-  const auto finding = find(scene.examine(20), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("queue.Queue, with a timeout (pump, "));
-  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("at the other end of that queue"));
+  const Finding finding = must_find(scene.examine(20), FindingCode::kConsumerStuck);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("queue.Queue, with a timeout (pump, "));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("at the other end of that queue"));
 }
 
 TEST(Within, FeederOfAQueueInTheTrainerIsNoThreadThatForkLost) {
@@ -551,10 +531,9 @@ TEST(Across, AProgramThatComputesIsWaitedFor) {
   HangScene scene = scene_of_a_program();
   scene.run(scene.main(kOther));
   const Verdict verdict = scene.examine(kLong);
-  const auto finding = find(verdict, FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(verdict, FindingCode::kConsumerStuck);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("; process 102 is at work (main, /srv/evaluate.py:3)"));
 }
 
@@ -563,29 +542,26 @@ TEST(Across, AProgramThatComputesBetweenShortSleepsIsWaitedFor) {
   scene.sleep(scene.main(kOther));
   EXPECT_EQ(find(scene.examine(kLong), FindingCode::kConsumerStuck)->severity, Severity::kWarning);
   scene.wakes(scene.main(kOther));
-  const auto finding = find(scene.examine(kLong), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("; process 102 sleeps, and runs now and then"));
+  const Finding finding = must_find(scene.examine(kLong), FindingCode::kConsumerStuck);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("; process 102 sleeps, and runs now and then"));
 }
 
 TEST(Across, AProgramThatWaitsIsTheEndOfTheWait) {
   HangScene scene = scene_of_a_program();
   scene.wait_in_recv(scene.main(kOther), 7001, 0);
-  const auto finding = find(scene.examine(kLong), FindingCode::kConsumerStuck);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("; process 102 waits for data from a socket"));
+  const Finding finding = must_find(scene.examine(kLong), FindingCode::kConsumerStuck);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("; process 102 waits for data from a socket"));
 }
 
 TEST(Across, AProgramThatWaitsForAFifoIsNamed) {
   HangScene scene = scene_of_a_program();
   wait_for_fifo(scene, kOther);
   const Verdict verdict = scene.examine(kLong);
-  const auto finding = find(verdict, FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("process 102 waits for someone to open"));
+  const Finding finding = must_find(verdict, FindingCode::kPipeWithoutPeer);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("process 102 waits for someone to open"));
   EXPECT_FALSE(find(verdict, FindingCode::kConsumerStuck));
   EXPECT_EQ(verdict.wait_graphs.at(0).chain.back(), "thread 102/102");
 }
@@ -593,11 +569,10 @@ TEST(Across, AProgramThatWaitsForAFifoIsNamed) {
 TEST(Across, AServerWhoseThreadComputesIsWaitedFor) {
   HangScene scene = scene_of_a_server();
   scene.run(scene.thread(kOther, kThread));
-  const auto finding = find(scene.examine(kLong), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("worker 101 is in the middle of a batch"));
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(scene.examine(kLong), FindingCode::kSlowSample);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 is in the middle of a batch"));
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("; thread 150 of worker 102 is at work (answer, /srv/rows.py:8)"));
 }
 
@@ -608,27 +583,24 @@ TEST(Across, AServerThatSleepsBesideAThreadThatLooksOnIsTheEndOfTheWait) {
   ThreadSnapshot& looks_on = scene.add_thread(kOther, kThread + 2);
   scene.sleep(looks_on);
   scene.wakes(looks_on);
-  const auto finding = find(scene.examine(kLong), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("; thread 150 of worker 102 waits for data"));
+  const Finding finding = must_find(scene.examine(kLong), FindingCode::kSlowSample);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("; thread 150 of worker 102 waits for data"));
 }
 
 TEST(Across, AServerWithoutClientsIsNoSlowWorker) {
   HangScene scene = scene_of_a_server();
   scene.sleep(scene.thread(kOther, kThread));
-  const auto finding = find(scene.examine(kLong), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("worker 101 is in the middle of a batch"));
-  EXPECT_THAT(finding->message.plain(), Not(HasSubstr("more like it")));
+  const Finding finding = must_find(scene.examine(kLong), FindingCode::kSlowSample);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 is in the middle of a batch"));
+  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("more like it")));
 }
 
 TEST(Across, AWorkerThatLetsClientsInMayBeTheOneThatIsLate) {
   HangScene scene;
   let_clients_in(scene, scene.main(kOther));
-  const auto finding = find(scene.examine(kLong), FindingCode::kSlowSample);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("worker 102 is in the middle of a batch"));
+  const Finding finding = must_find(scene.examine(kLong), FindingCode::kSlowSample);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 102 is in the middle of a batch"));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,8 @@
 
 namespace dlprobe {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr int kNoJsonschema = 77;
 
@@ -58,8 +61,8 @@ TEST(ReportSchema, AWrongReportIsRefused) {
   if (answer.exit_code == kNoJsonschema)
     GTEST_SKIP() << "needs python3-jsonschema (apt install it)";
   EXPECT_EQ(answer.exit_code, 1);
-  EXPECT_NE(answer.text.find("schema: $.summary.verdict"), std::string::npos) << answer.text;
-  EXPECT_NE(answer.text.find("strict schema: $.runs[0]"), std::string::npos) << answer.text;
+  EXPECT_THAT(answer.text, HasSubstr("schema: $.summary.verdict"));
+  EXPECT_THAT(answer.text, HasSubstr("strict schema: $.runs[0]"));
 }
 
 StacksLook look_of(const dlprobe::Run& run, const RecordingHeader& header) {
@@ -97,9 +100,8 @@ TEST(StacksSchema, AWrongLookIsRefused) {
   if (answer.exit_code == kNoJsonschema)
     GTEST_SKIP() << "needs python3-jsonschema (apt install it)";
   EXPECT_EQ(answer.exit_code, 1);
-  EXPECT_NE(answer.text.find("schema: $.frames"), std::string::npos) << answer.text;
-  EXPECT_NE(answer.text.find("strict schema: $.processes[0].threads[0]"), std::string::npos)
-      << answer.text;
+  EXPECT_THAT(answer.text, HasSubstr("schema: $.frames"));
+  EXPECT_THAT(answer.text, HasSubstr("strict schema: $.processes[0].threads[0]"));
 }
 
 TEST(CatalogSchema, TheListIsValidAndHasNoUnknownField) {
@@ -114,8 +116,8 @@ TEST(CatalogSchema, TheListIsValidAndHasNoUnknownField) {
   catalog["findings"][0]["severity"] = "dire";
   catalog["probes"][0]["colour"] = "green";
   const Answer wrong = validate(text_of_json(catalog));
-  EXPECT_NE(wrong.text.find("schema: $.findings[0].severity"), std::string::npos) << wrong.text;
-  EXPECT_NE(wrong.text.find("strict schema: $.probes[0]"), std::string::npos) << wrong.text;
+  EXPECT_THAT(wrong.text, HasSubstr("schema: $.findings[0].severity"));
+  EXPECT_THAT(wrong.text, HasSubstr("strict schema: $.probes[0]"));
 }
 
 report::Doctor doctor_look(AbilityState required, AbilityState other) {
