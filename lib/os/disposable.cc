@@ -1,23 +1,20 @@
 #include "lib/os/disposable.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 
 #include "lib/base/units.h"
 #include "lib/os/atomic_file.h"
+#include "lib/os/clock.h"
 #include "lib/os/pipe.h"
 
 namespace dlprobe {
 namespace {
-
-using Steady = std::chrono::steady_clock;
 
 // The pipe becomes descriptor 3, everything else is closed.
 [[noreturn]] void run_and_leave(int pipe_end, const std::function<std::string()>& job) {
@@ -51,7 +48,8 @@ int reap(pid_t child) {
 Expected<std::string> run_disposable(const std::string& what,
                                      const std::function<std::string()>& job,
                                      std::chrono::nanoseconds limit) {
-  const auto end = Steady::now() + limit;
+  const SystemClock clock;
+  const BootNs end = clock.now() + limit.count();
   DLP_TRY(Pipe pipe, make_pipe());
   const pid_t pid = start(pipe.write_end.get(), job);
   if (pid < 0) return os_failure(what + ": fork");
@@ -59,11 +57,7 @@ Expected<std::string> run_disposable(const std::string& what,
   std::string answer;
   std::array<char, 4096> buffer{};
   while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Steady::now());
-    pollfd entry{.fd = pipe.read_end.get(), .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) {
+    if (!becomes_readable(pipe.read_end.get(), clock, end)) {
       ::kill(pid, SIGKILL);  // and whoever inherits it reaps it, when the kernel lets it go
       return failure(ErrorCode::kTimeout, what + ": no answer within " + format_duration(limit));
     }

@@ -18,6 +18,7 @@
 
 #include "lib/base/unique_fd.h"
 #include "lib/base/units.h"
+#include "lib/os/clock.h"
 #include "lib/os/file_system.h"
 #include "lib/os/host_facts.h"
 #include "lib/os/recorded_machine.h"
@@ -36,12 +37,6 @@ constexpr uint64_t kRegisters = uint64_t{3} << 1U | uint64_t{3} << 31U;
 #else
 constexpr uint64_t kRegisters = 0;
 #endif
-
-int64_t nanoseconds_of(clockid_t clock) {
-  timespec time{};
-  ::clock_gettime(clock, &time);
-  return time.tv_sec * kSecond + time.tv_nsec;
-}
 
 /// The ring of one CPU, as perf_event_open(2) has it: one page of control, then the records.
 class Ring {
@@ -144,7 +139,8 @@ class PerfTracepoint final : public Tracepoint {
 
   std::vector<TracepointRecord> take() override {
     // perf does not offer CLOCK_BOOTTIME for tracepoints (it would have to be safe in an NMI).
-    const int64_t slept = nanoseconds_of(CLOCK_BOOTTIME) - nanoseconds_of(CLOCK_MONOTONIC);
+    const int64_t slept =
+        time_by(CLOCK_BOOTTIME).value_or(0) - time_by(CLOCK_MONOTONIC).value_or(0);
     std::vector<TracepointRecord> records;
     for (Ring& ring : rings_)
       lost_ += parse_perf_records(ring.take(), records);

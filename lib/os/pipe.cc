@@ -1,10 +1,14 @@
 #include "lib/os/pipe.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+
+#include "lib/base/units.h"
 
 namespace dlprobe {
 
@@ -20,6 +24,16 @@ ssize_t read_uninterrupted(int fd, void* into, size_t size) {
     count = ::read(fd, into, size);
   } while (count < 0 && errno == EINTR);
   return count;
+}
+
+bool becomes_readable(int fd, const Clock& clock, BootNs end) {
+  while (true) {
+    const BootNs left = std::max<BootNs>(end - clock.now(), 0);
+    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+    const timespec timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
+    const int ready = ::ppoll(&entry, 1, &timeout, nullptr);
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
 }
 
 }  // namespace dlprobe

@@ -6,6 +6,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/unique_fd.h"
+#include "lib/os/clock.h"
 
 namespace dlprobe {
 
@@ -18,5 +19,9 @@ Expected<Pipe> make_pipe();
 
 /// read(2), begun again where a signal interrupts it.
 ssize_t read_uninterrupted(int fd, void* into, size_t size);
+
+/// Waits until `end` for something to read there, or for the end of the process of a pidfd. Whether
+/// it came.
+bool becomes_readable(int fd, const Clock& clock, BootNs end);
 
 }  // namespace dlprobe

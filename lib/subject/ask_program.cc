@@ -6,9 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <optional>
 #include <utility>
@@ -47,12 +45,7 @@ std::optional<std::string> read_all(int fd, const Clock& clock, BootNs end) {
   std::string text;
   std::array<char, 65536> buffer{};
   while (text.size() <= kMostAnswer) {
-    const BootNs left = std::max<BootNs>(end - clock.now(), 0);
-    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
-    const timespec timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
-    const int ready = ::ppoll(&entry, 1, &timeout, nullptr);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return std::nullopt;
+    if (!becomes_readable(fd, clock, end)) return std::nullopt;
     const ssize_t count = read_uninterrupted(fd, buffer.data(), buffer.size());
     if (count <= 0) return text;
     text.append(buffer.data(), static_cast<size_t>(count));

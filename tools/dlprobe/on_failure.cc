@@ -1,10 +1,8 @@
 #include "tools/dlprobe/on_failure.h"
 
 #include <fmt/core.h>
-#include <poll.h>
 #include <sys/wait.h>
 
-#include <cerrno>
 #include <csignal>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "lib/base/units.h"
 #include "lib/os/clock.h"
 #include "lib/os/disposable.h"
+#include "lib/os/pipe.h"
 #include "lib/os/process_access.h"
 #include "lib/subject/child_process.h"
 #include "tools/dlprobe/process/own_process.h"
@@ -25,15 +24,7 @@ constexpr std::chrono::seconds kGrace{2};
 // Whether that process has ended by then; it stays a zombie.
 bool ends_within(int pidfd, std::chrono::nanoseconds limit) {
   const SystemClock clock;
-  const BootNs end = clock.now() + limit.count();
-  while (true) {
-    const BootNs left = std::max<BootNs>(end - clock.now(), 0);
-    pollfd entry{.fd = pidfd, .events = POLLIN, .revents = 0};
-    const timespec timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
-    const int ready = ::ppoll(&entry, 1, &timeout, nullptr);
-    if (ready > 0) return true;
-    if (ready == 0 || errno != EINTR) return false;
-  }
+  return becomes_readable(pidfd, clock, clock.now() + limit.count());
 }
 
 void say_how_it_ended(int wait_status) {
