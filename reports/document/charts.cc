@@ -144,15 +144,6 @@ bool is_constant(const Series& series, size_t begin, size_t end, double share) {
   return most - least <= share * most;
 }
 
-double highest_of(const Chart& chart) {
-  double most = 0;
-  for (const auto& [name, series] : chart.series) {
-    for (const auto& value : series)
-      most = std::max(most, value.value_or(0));
-  }
-  return most;
-}
-
 // Every job starts and ends: only the cause's own chart is drawn for that alone.
 bool is_worth_it(const Chart& chart, const std::vector<double>& times_s) {
   constexpr double kLittle = 0.05;
@@ -163,7 +154,7 @@ bool is_worth_it(const Chart& chart, const std::vector<double>& times_s) {
     });
   };
   if (chart.is_of_cause) return changes(0, times_s.size(), kLittleOfCause);
-  if (chart.limit && highest_of(chart) < kLittleOfCause * *chart.limit) return false;
+  if (chart.limit && highest(chart) < kLittleOfCause * *chart.limit) return false;
   const double span = times_s.back() - times_s.front();
   const auto place = [&](double part) {
     const auto found = std::ranges::lower_bound(times_s, times_s.front() + part * span);

@@ -30,6 +30,20 @@ std::string name_of(const Graph::Node& node) {
   return node.count == 1 ? node.label : fmt::format("{} (× {} alike)", node.label, node.count);
 }
 
+double highest(const Series& series) {
+  double most = 0;
+  for (const auto& value : series)
+    most = std::max(most, value.value_or(0));
+  return most;
+}
+
+double highest(const Chart& chart) {
+  double most = 0;
+  for (const auto& [name, series] : chart.series)
+    most = std::max(most, highest(series));
+  return most;
+}
+
 std::vector<Spans> lines_of(const Spans& spans) {
   std::vector<Spans> lines(1);
   for (const Span& span : spans) {

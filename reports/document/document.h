@@ -294,6 +294,10 @@ std::string text_of(const Spans& spans);
 /// "worker 4711", "worker 4711 (× 8 alike)".
 std::string name_of(const Graph::Node& node);
 
+/// The most that was seen; 0 where nothing was.
+double highest(const Series& series);
+double highest(const Chart& chart);
+
 /// The spans between the line breaks.
 std::vector<Spans> lines_of(const Spans& spans);
 

@@ -60,20 +60,6 @@ std::string line_path(const Charts& all, const Series& series, const Scale& scal
   return path;
 }
 
-double highest(const Series& series) {
-  double most = 0;
-  for (const auto& value : series)
-    most = std::max(most, value.value_or(0));
-  return most;
-}
-
-double highest(const Chart& chart) {
-  double most = 0;
-  for (const auto& [name, series] : chart.series)
-    most = std::max(most, highest(series));
-  return most;
-}
-
 // A limit far above would press the line to the ground.
 bool is_limit_drawn(const Chart& chart) {
   constexpr double kFar = 4;
