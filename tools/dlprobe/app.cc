@@ -39,13 +39,6 @@ Session split_arguments(const std::vector<std::string>& arguments) {
   return session;
 }
 
-const CLI::App& innermost(const CLI::App& app) {
-  const CLI::App* chosen = &app;
-  while (!chosen->get_subcommands().empty())
-    chosen = chosen->get_subcommands().front();
-  return *chosen;
-}
-
 std::string full_name(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
@@ -67,21 +60,15 @@ std::string unknown_option(const CLI::App& command, const std::string& typed) {
 }
 
 std::string unknown_subcommand(const CLI::App& command, const std::string& typed) {
-  std::vector<std::string> known;
-  for (const CLI::App* each : command.get_subcommands([](const CLI::App*) { return true; }))
-    known.push_back(each->get_name());
+  const std::vector<std::string> known = subcommand_names(command);
   return fmt::format("{} no subcommand '{}'{}", has(command), typed, did_you_mean(typed, known));
-}
-
-bool has_subcommands(const CLI::App& command) {
-  return !command.get_subcommands([](const CLI::App*) { return true; }).empty();
 }
 
 std::string not_understood(const CLI::App& command, const std::string& typed) {
   if (typed.size() > 1 && typed.front() == '-') return unknown_option(command, typed);
-  std::string text = has_subcommands(command)
-                         ? unknown_subcommand(command, typed)
-                         : fmt::format("{} no use for '{}'", has(command), typed);
+  std::string text = subcommands_of(command).empty()
+                         ? fmt::format("{} no use for '{}'", has(command), typed)
+                         : unknown_subcommand(command, typed);
   if (takes_command(command)) {
     text += ". A command to examine goes behind --, as in: dlprobe shm -- python train.py";
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/os/machine.h"
+#include "tools/dlprobe/config/configuration.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/options/choices.h"
 
@@ -78,7 +79,7 @@ std::string options_of(const CLI::App& app, std::string_view typed) {
 
 std::string arguments_of(const CLI::App& app, std::string_view typed) {
   std::string text;
-  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* each : subcommands_of(app)) {
     if (!each->get_name().empty())
       text += line_if(each->get_name(), typed, each->get_description());
   }
@@ -192,9 +193,7 @@ std::string completions(const CLI::App& app, std::span<const std::string> words)
       const CLI::Option* option = option_named(*at, word);
       if (option != nullptr && waits_for_value(*option) && !word.contains('=')) waiting = option;
     } else {
-      const auto named =
-          at->get_subcommands([&](const CLI::App* each) { return each->get_name() == word; });
-      if (!named.empty()) at = named.front();
+      if (const CLI::App* named = find_subcommand(*at, word)) at = named;
     }
   }
   const std::string_view typed = words.back();

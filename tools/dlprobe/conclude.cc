@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/os/atomic_file.h"
+#include "lib/session/target.h"
 #include "probes/confirm/probe.h"
 #include "reports/format.h"
 #include "reports/model/examination.h"
@@ -93,6 +94,14 @@ int exit_code_of(Refusal::Kind kind) {
       break;
   }
   return kExitUsage;
+}
+
+int refuse(const Refusal& refusal) {
+  return complain_and_return(refusal.error, exit_code_of(refusal.kind));
+}
+
+int refuse_target(const Error& error) {
+  return refuse({.error = error, .kind = kind_of_refused_target(error)});
 }
 
 Examination on_this_machine(const Probe& probe, ShowProgress progress,

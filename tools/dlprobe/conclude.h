@@ -20,6 +20,12 @@ int conclude(const Recording& recording, const Probe& probe, const std::vector<O
 /// The exit code where there is nothing to report on.
 int exit_code_of(Refusal::Kind kind);
 
+/// Says on stderr why there is nothing to report on; that exit code.
+int refuse(const Refusal& refusal);
+
+/// The same of a process that find_target() or a choice among jobs did not give.
+int refuse_target(const Error& error);
+
 /// Carries out the work of a session on this machine, with `probe` for a judge.
 Examination on_this_machine(const Probe& probe, ShowProgress progress,
                             const std::function<Examination(const Surroundings&)>& work);

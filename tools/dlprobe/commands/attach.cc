@@ -50,8 +50,7 @@ int attach(const AttachOptions& options, const Session& session) {
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
   const auto request = make_request(options, session);
   if (!request) {
-    return complain_and_return(request.error(),
-                               exit_code_of(kind_of_refused_target(request.error())));
+    return refuse_target(request.error());
   }
   const auto progress = options.output.quiet ? ShowProgress::kNo : ShowProgress::kYes;
   return examine_and_conclude(*request, probes::attach::kProbe, progress, *outputs, options.output);

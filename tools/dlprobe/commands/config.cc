@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "lib/base/parse.h"
-#include "lib/base/secrets.h"
 #include "lib/base/suggest.h"
 #include "lib/model/finding.h"
 #include "reports/model/write_json.h"
@@ -25,15 +24,6 @@ struct ShowOptions {
   bool json = false;
 };
 
-// A value as it may be shown.
-std::string shown(const std::string& name, const std::vector<std::string>& values) {
-  std::vector<std::string> words = {"--" + name};
-  words.insert(words.end(), values.begin(), values.end());
-  words = mask_secrets(words);
-  words.erase(words.begin());
-  return fmt::format("{}", fmt::join(words, ","));
-}
-
 Json option_entry(const Configuration& configuration, const CLI::App& command,
                   const CLI::Option& option, bool with_defaults) {
   const std::string name = configurable_name(option);
@@ -41,7 +31,7 @@ Json option_entry(const Configuration& configuration, const CLI::App& command,
   const auto value = configuration.value_of(command, option);
   if (!value && !with_defaults) return nullptr;
   Json entry = {{"command", fmt::format("{}", fmt::join(path_of(command), " "))}, {"option", name}};
-  entry["value"] = value ? shown(name, value->values) : option.get_default_str();
+  entry["value"] = value ? shown_value(option, value->values) : option.get_default_str();
   entry["source"] = value ? value->place : "default";
   return entry;
 }
@@ -53,7 +43,7 @@ void add_options_of(const Configuration& configuration, const CLI::App& command,
     Json entry = option_entry(configuration, command, *option, with_defaults);
     if (!entry.is_null()) options.push_back(std::move(entry));
   }
-  for (const CLI::App* each : command.get_subcommands([](const CLI::App*) { return true; }))
+  for (const CLI::App* each : subcommands_of(command))
     add_options_of(configuration, *each, with_defaults, options);
 }
 
@@ -135,18 +125,13 @@ int show(const CLI::App& app, const ShowOptions& options) {
   const Configuration& configuration = *configuration_of(app);
   const CLI::App* command = &app;
   for (const std::string_view name : split_fields(options.command)) {
-    const auto all = command->get_subcommands([](const CLI::App*) { return true; });
-    const auto found =
-        std::ranges::find(all, name, [](const CLI::App* each) { return each->get_name(); });
-    if (found == all.end()) {
-      std::vector<std::string> names;
-      names.reserve(all.size());
-      for (const CLI::App* each : all)
-        names.push_back(each->get_name());
+    const CLI::App* found = find_subcommand(*command, name);
+    if (found == nullptr) {
+      const std::vector<std::string> names = subcommand_names(*command);
       complain(fmt::format("there is no subcommand '{}'{}", name, did_you_mean(name, names)));
       return kExitUsage;
     }
-    command = *found;
+    command = found;
   }
   Json document = {{"kind", "dlprobe.configuration"},
                    {"schema_version", "1.0"},

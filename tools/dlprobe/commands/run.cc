@@ -241,7 +241,7 @@ int run(const RunOptions& options, const Session& session) {
       probes::run::kProbe, options.output.quiet ? ShowProgress::kNo : ShowProgress::kLines,
       [&](const Surroundings& surroundings) { return examine(*request, surroundings); });
   if (examination.refusal) {
-    return complain_and_return(examination.refusal->error, exit_code_of(examination.refusal->kind));
+    return refuse(*examination.refusal);
   }
   const int code = reporter.conclude(examination);
   if (is_ended_by(examination, SIGINT)) end_as_interrupted();

@@ -68,9 +68,7 @@ int print_stacks(const StacksOptions& options) {
   const auto machine = live_machine();
   if (!machine) return complain_and_return(machine.error(), kExitIncomplete);
   const auto target = find_target(*machine, *pid, options.only ? Climb::kStay : Climb::kToTrainer);
-  if (!target)
-    return complain_and_return(target.error(),
-                               exit_code_of(kind_of_refused_target(target.error())));
+  if (!target) return refuse_target(target.error());
   if (!target->notice.empty()) complain(target->notice);
   StacksLook look = look_at_stacks(*machine, target->key,
                                    options.only ? StacksOf::kProcess : StacksOf::kTree, *pause);

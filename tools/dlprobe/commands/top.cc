@@ -61,7 +61,7 @@ Expected<ExamineRequest> top_request(const TopOptions& options, const Session& s
 
 int examination_code(const Examination& examination) {
   if (examination.refusal) {
-    return complain_and_return(examination.refusal->error, exit_code_of(examination.refusal->kind));
+    return refuse(*examination.refusal);
   }
   if (examination.interrupted_by == SIGINT) end_as_interrupted();
   if (examination.interrupted_by != 0) return 128 + examination.interrupted_by;
@@ -165,8 +165,7 @@ int show_live(ExamineRequest request) {
   if (!machine) return complain_and_return(machine.error(), kExitIncomplete);
   const int32_t pid = std::get<PidSubject>(request.subject).pid;
   if (const auto target = find_target(*machine, pid); !target) {
-    return complain_and_return(target.error(),
-                               exit_code_of(kind_of_refused_target(target.error())));
+    return refuse_target(target.error());
   }
   const auto examination = watch_live(std::move(request));
   if (!examination) return complain_and_return(examination.error(), kExitUsage);
@@ -176,8 +175,7 @@ int show_live(ExamineRequest request) {
 int run_top(const TopOptions& options, const Session& session) {
   auto request = top_request(options, session);
   if (!request) {
-    return complain_and_return(request.error(),
-                               exit_code_of(kind_of_refused_target(request.error())));
+    return refuse_target(request.error());
   }
   return options.once ? print_once(*std::move(request)) : show_live(*std::move(request));
 }

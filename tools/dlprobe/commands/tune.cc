@@ -190,7 +190,7 @@ int run_tune(const CLI::App& command, const TuneCommandOptions& typed, const Ses
       probes::tune::kProbe, progress,
       [&](const Surroundings& surroundings) { return tune(*options, surroundings); });
   if (examination.refusal) {
-    return complain_and_return(examination.refusal->error, exit_code_of(examination.refusal->kind));
+    return refuse(*examination.refusal);
   }
   int code = conclude(examination.recording, probes::tune::kProbe, *outputs, typed.output);
   if (examination.recording_cut) code = exit_code_without_output(code);

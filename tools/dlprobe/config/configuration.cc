@@ -64,22 +64,15 @@ std::optional<Configuration::Value> value_of_variable(const std::vector<std::str
   return value;
 }
 
-std::vector<const CLI::App*> subcommands_of(const CLI::App& command) {
-  return command.get_subcommands([](const CLI::App*) { return true; });
-}
-
-std::vector<CLI::App*> subcommands_of(CLI::App& command) {
+std::vector<CLI::App*> settable_subcommands(CLI::App& command) {
   return command.get_subcommands([](CLI::App*) { return true; });
 }
 
 const CLI::App* find_command(const CLI::App& root, const std::vector<std::string>& path) {
   const CLI::App* command = &root;
   for (const std::string& name : path) {
-    const auto all = subcommands_of(*command);
-    const auto found =
-        std::ranges::find(all, name, [](const CLI::App* app) { return app->get_name(); });
-    if (found == all.end()) return nullptr;
-    command = *found;
+    command = find_subcommand(*command, name);
+    if (command == nullptr) break;
   }
   return command;
 }
@@ -113,6 +106,39 @@ std::vector<std::string> path_of(const CLI::App& command) {
   for (const CLI::App* app = &command; app->get_parent() != nullptr; app = app->get_parent())
     path.insert(path.begin(), app->get_name());
   return path;
+}
+
+std::vector<const CLI::App*> subcommands_of(const CLI::App& command) {
+  return command.get_subcommands([](const CLI::App*) { return true; });
+}
+
+std::vector<std::string> subcommand_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* each : subcommands_of(command))
+    names.push_back(each->get_name());
+  return names;
+}
+
+const CLI::App* find_subcommand(const CLI::App& command, std::string_view name) {
+  const auto all = subcommands_of(command);
+  const auto found =
+      std::ranges::find(all, name, [](const CLI::App* each) { return each->get_name(); });
+  return found == all.end() ? nullptr : *found;
+}
+
+const CLI::App& innermost(const CLI::App& app) {
+  const CLI::App* chosen = &app;
+  while (!chosen->get_subcommands().empty())
+    chosen = chosen->get_subcommands().front();
+  return *chosen;
+}
+
+std::string shown_value(const CLI::Option& option, const std::vector<std::string>& values) {
+  std::vector<std::string> words = {"--" + configurable_name(option)};
+  words.insert(words.end(), values.begin(), values.end());
+  words = mask_secrets(words);
+  words.erase(words.begin());
+  return fmt::format("{}", fmt::join(words, ","));
 }
 
 std::string configurable_name(const CLI::Option& option) {
@@ -219,9 +245,8 @@ Status check_key(const CLI::App& root, const ConfigEntry& entry,
 }  // namespace
 
 Status Configuration::check_names(const CLI::App& root) const {
-  std::vector<std::string> tables = {"findings", "suppress"};
-  for (const CLI::App* each : subcommands_of(root))
-    tables.push_back(each->get_name());
+  std::vector<std::string> tables = subcommand_names(root);
+  tables.insert(tables.end(), {"findings", "suppress"});
   for (const ConfigFile& file : files_) {
     for (const ConfigEntry& table : file.tables)
       DLP_CHECK(check_table(root, table, tables));
@@ -291,15 +316,11 @@ Status Configuration::set_all(CLI::App& command, bool only_parsed,
     if (!value) continue;
     DLP_CHECK(set(command, *option, *value));
     if (applied == nullptr || option->count() == 0) continue;
-    const std::string name = "--" + configurable_name(*option);
-    std::vector<std::string> words = {name};
-    words.insert(words.end(), value->values.begin(), value->values.end());
-    words = mask_secrets(words);
-    words.erase(words.begin());
-    applied->push_back(
-        {.name = name, .value = fmt::format("{}", fmt::join(words, ",")), .source = value->place});
+    applied->push_back({.name = "--" + configurable_name(*option),
+                        .value = shown_value(*option, value->values),
+                        .source = value->place});
   }
-  for (CLI::App* each : only_parsed ? command.get_subcommands() : subcommands_of(command))
+  for (CLI::App* each : only_parsed ? command.get_subcommands() : settable_subcommands(command))
     DLP_CHECK(set_all(*each, only_parsed, applied));
   return {};
 }
@@ -327,7 +348,7 @@ void add_options_to(CLI::App& command, std::string& named, bool& none) {
         ->excludes(file)
         ->group(kConfigurationGroup);
   }
-  for (CLI::App* each : subcommands_of(command))
+  for (CLI::App* each : settable_subcommands(command))
     add_options_to(*each, named, none);
 }
 
@@ -338,12 +359,10 @@ void ConfiguredApp::add_config_options() {
 }
 
 void ConfiguredApp::pre_callback() {
-  const CLI::App* command = this;
-  while (!command->get_subcommands().empty())
-    command = command->get_subcommands().front();
+  const CLI::App& command = innermost(*this);
   std::vector<std::string> names;
-  collect_names(*command, false, names);
-  const bool is_about_it = command != this && path_of(*command).front() == "config";
+  collect_names(command, false, names);
+  const bool is_about_it = &command != this && path_of(command).front() == "config";
   if (none_ || (names.empty() && !is_about_it)) return;
   auto loaded = Configuration::load(named_);
   if (!loaded) throw ConfigurationError(loaded.error());

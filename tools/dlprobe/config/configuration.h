@@ -92,10 +92,25 @@ class ConfiguredApp : public CLI::App {
 /// The configuration of the application that `command` belongs to; null: it has none.
 const Configuration* configuration_of(const CLI::App& command);
 
+/// The subcommands of `command`.
+std::vector<const CLI::App*> subcommands_of(const CLI::App& command);
+
+/// Their names.
+std::vector<std::string> subcommand_names(const CLI::App& command);
+
+/// The one of that name; null: there is none.
+const CLI::App* find_subcommand(const CLI::App& command, std::string_view name);
+
+/// What was typed last of subcommands of subcommands; `app` itself before the first one.
+const CLI::App& innermost(const CLI::App& app);
+
 /// The names on the way from the application to `command`: {"report", "merge"}.
 std::vector<std::string> path_of(const CLI::App& command);
 
 /// The long name of an option that can be configured; "": it cannot.
 std::string configurable_name(const CLI::Option& option);
+
+/// What an option was set to, without secrets: "a,b".
+std::string shown_value(const CLI::Option& option, const std::vector<std::string>& values);
 
 }  // namespace dlprobe
