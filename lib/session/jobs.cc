@@ -23,6 +23,7 @@
 #include "lib/os/deadline.h"
 #include "lib/os/host_facts.h"
 #include "lib/proc/pid_stat.h"
+#include "lib/proc/processes.h"
 
 namespace dlprobe {
 namespace {
@@ -103,20 +104,19 @@ class JobFinder {
   }
 
   Status read_processes() {
-    DLP_TRY(const auto names, machine_.root->list("proc"));
-    for (const std::string& name : names) {
-      const auto pid = parse_int<int32_t>(name);
-      if (!pid || *pid == ::getpid()) continue;
-      auto stat = chain(machine_.root->read("proc/" + name + "/stat"), parse_pid_stat);
+    DLP_TRY(const auto pids, list_pids(*machine_.root));
+    for (const int32_t pid : pids) {
+      if (pid == ::getpid()) continue;
+      auto stat = read_pid_stat(*machine_.root, pid);
       if (!stat || is_kernel_thread(*stat) || has_ended(*stat)) continue;
       Seen seen{.stat = std::move(*stat)};
-      seen.facts.key = {.pid = *pid, .start_ticks = seen.stat.start_ticks};
+      seen.facts.key = {.pid = pid, .start_ticks = seen.stat.start_ticks};
       seen.facts.comm = seen.stat.comm;
-      const auto exe = machine_.root->read_link("proc/" + name + "/exe");
+      const auto exe = machine_.root->read_link(fmt::format("proc/{}/exe", pid));
       if (exe) seen.facts.exe_name = base_name(without_deleted(*exe));
       seen.may_look = exe || exe.error().code != ErrorCode::kForbidden;
-      children_[seen.stat.ppid].push_back(*pid);
-      all_.emplace(*pid, std::move(seen));
+      children_[seen.stat.ppid].push_back(pid);
+      all_.emplace(pid, std::move(seen));
     }
     return {};
   }

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/parse.h"
 #include "lib/proc/pid_stat.h"
+#include "lib/proc/processes.h"
 #include "lib/subject/trial_leftovers.h"
 
 namespace dlprobe {
@@ -33,17 +33,13 @@ struct Parents {
 };
 
 std::vector<int32_t> living_descendants(const Machine& machine, int32_t ancestor) {
-  const auto names = machine.root->list("proc");
-  if (!names) return {};
   Parents parents;
   std::set<int32_t> living;
-  for (const std::string& name : *names) {
-    const auto pid = parse_int<int32_t>(name);
-    if (!pid) continue;
-    const auto stat = chain(machine.root->read("proc/" + name + "/stat"), parse_pid_stat);
+  for (const int32_t pid : list_pids(*machine.root).value_or(std::vector<int32_t>())) {
+    const auto stat = read_pid_stat(*machine.root, pid);
     if (!stat) continue;
-    parents.of[*pid] = stat->ppid;
-    if (!has_ended(*stat)) living.insert(*pid);
+    parents.of[pid] = stat->ppid;
+    if (!has_ended(*stat)) living.insert(pid);
   }
   std::vector<int32_t> descendants;
   std::ranges::copy_if(living, std::back_inserter(descendants), [&](int32_t pid) {

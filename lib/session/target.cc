@@ -15,7 +15,7 @@
 #include "lib/collect/tree/tracked_process.h"
 #include "lib/os/host_facts.h"
 #include "lib/proc/pid_stat.h"
-#include "lib/proc/pid_status.h"
+#include "lib/proc/processes.h"
 #include "lib/session/jobs.h"
 
 namespace dlprobe {
@@ -27,8 +27,7 @@ std::string folder_of(int32_t pid) {
 
 // The kernel opens /proc/TID for every thread, although it lists processes alone.
 int32_t process_of(const Machine& machine, int32_t id) {
-  const auto status = chain(machine.root->read(folder_of(id) + "/status"),
-                            [](const std::string& text) { return parse_pid_status(text); });
+  const auto status = read_pid_status(*machine.root, id);
   return status ? status->tgid : id;
 }
 
@@ -54,15 +53,14 @@ Status check_that_it_can_be_seen(const Machine& machine, const ProcessKey& key) 
 /// What a number may mean that is no pid here: the pid inside a container, or a job's id.
 std::string other_meanings(const Machine& machine, int32_t number) {
   constexpr size_t kMost = 8;
-  std::vector<std::string> inside;
+  std::vector<int32_t> inside;
   std::string of_job;
-  for (const std::string& name : machine.root->list("proc").value_or(std::vector<std::string>())) {
-    const auto pid = parse_int<int32_t>(name);
-    if (!pid || *pid == ::getpid()) continue;
-    const auto status = chain(machine.root->read(folder_of(*pid) + "/status"), parse_pid_status);
+  for (const int32_t pid : list_pids(*machine.root).value_or(std::vector<int32_t>())) {
+    if (pid == ::getpid()) continue;
+    const auto status = read_pid_status(*machine.root, pid);
     if (!status) continue;
-    const std::vector<int32_t>& pids = status->namespace_pids;  // the first one is *pid
-    if (inside.size() < kMost && std::ranges::count(pids, number) > 0) inside.push_back(name);
+    const std::vector<int32_t>& pids = status->namespace_pids;  // the first one is `pid`
+    if (inside.size() < kMost && std::ranges::count(pids, number) > 0) inside.push_back(pid);
   }
   const auto jobs = find_jobs(machine);
   const std::string id = std::to_string(number);
@@ -120,15 +118,14 @@ Expected<int32_t> find_rank_of_own_job(const Machine& machine,
                    "JOB_ID), and none is set here: give the process id");
   }
   const auto own_rank = job_rank_of(environment);
-  DLP_TRY(const auto names, machine.root->list("proc"));
-  for (const std::string& name : names) {
-    const auto pid = parse_int<int32_t>(name);
-    if (!pid || *pid == ::getpid()) continue;
-    const auto text = machine.root->read(folder_of(*pid) + "/environ");
+  DLP_TRY(const auto pids, list_pids(*machine.root));
+  for (const int32_t pid : pids) {
+    if (pid == ::getpid()) continue;
+    const auto text = machine.root->read(folder_of(pid) + "/environ");
     if (!text || read_job_facts(variables_of(*text)).job_id != own_job) continue;
     const auto rank = job_rank_of(*text);
     const bool is_own_step = rank && own_rank && rank->job == own_rank->job;
-    if (rank && !is_own_step) return *pid;
+    if (rank && !is_own_step) return pid;
   }
   return failure(ErrorCode::kVanished,
                  fmt::format("no rank of job {} runs on this machine, beside this step", own_job));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/os/machine.h"
+#include "lib/proc/processes.h"
 #include "tools/dlprobe/config/configuration.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/options/choices.h"
@@ -42,12 +43,10 @@ std::string line_if(std::string_view candidate, std::string_view typed, std::str
 
 std::string processes(std::string_view typed) {
   const auto machine = live_machine();
-  const auto names = machine ? machine->root->list("proc") : failure(ErrorCode::kNotFound, "proc");
+  if (!machine) return "";
   std::string text;
-  for (const std::string& name : names.value_or(std::vector<std::string>())) {
-    if (name.find_first_not_of("0123456789") == std::string::npos)
-      text += line_if(name, typed, "process");
-  }
+  for (const int32_t pid : list_pids(*machine->root).value_or(std::vector<int32_t>()))
+    text += line_if(std::to_string(pid), typed, "process");
   return text;
 }
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <ranges>
 
-#include "lib/base/parse.h"
 #include "lib/base/path_name.h"
 #include "lib/base/units.h"
 #include "lib/collect/shm/holdings.h"
@@ -15,6 +14,7 @@
 #include "lib/os/host_facts.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/pid_status.h"
+#include "lib/proc/processes.h"
 #include "lib/proc/shm_name.h"
 
 namespace dlprobe {
@@ -110,7 +110,7 @@ bool is_in_use(const ShmSegment& segment) {
 std::set<int32_t> ancestors_of(const Directory& root, int32_t pid) {
   std::set<int32_t> ancestors;
   while (pid > 0) {
-    const auto stat = chain(root.read("proc/" + std::to_string(pid) + "/stat"), parse_pid_stat);
+    const auto stat = read_pid_stat(root, pid);
     pid = stat ? stat->ppid : 0;
     if (pid <= 0 || !ancestors.insert(pid).second) break;
   }
@@ -204,22 +204,16 @@ void LedgerKeeper::scan_tree(Scan& scan, const ProcessTree& tree) {
 }
 
 std::vector<int32_t> LedgerKeeper::list_processes() {
-  std::vector<int32_t> pids;
-  const auto names = machine_.root->list("proc");
-  if (!names) return pids;
+  auto pids = list_pids(*machine_.root);
+  if (!pids) return {};
   nested_.clear();
-  for (const std::string& name : *names) {
-    const auto pid = parse_int<int32_t>(name);
-    if (!pid) continue;
-    pids.push_back(*pid);
-    std::string path = "proc/" + name;
-    path += "/status";
-    const auto status = chain(machine_.root->read(path), parse_pid_status);
+  for (const int32_t pid : *pids) {
+    const auto status = read_pid_status(*machine_.root, pid);
     if (status && status->namespace_pids.size() > 1) {
-      nested_.emplace_back(status->namespace_pids.back(), *pid);
+      nested_.emplace_back(status->namespace_pids.back(), pid);
     }
   }
-  return pids;
+  return *std::move(pids);
 }
 
 void LedgerKeeper::scan_others(Scan& scan, const ProcessTree& tree) {

@@ -22,6 +22,7 @@
 #include "lib/proc/file_locks.h"
 #include "lib/proc/maps.h"
 #include "lib/proc/pid_stat.h"
+#include "lib/proc/processes.h"
 
 namespace dlprobe {
 namespace {
@@ -181,8 +182,7 @@ class EndFinder {
   }
 
   std::optional<PidStat> stat_of(int32_t pid) const {
-    const auto stat =
-        chain(machine_.root->read("proc/" + std::to_string(pid) + "/stat"), parse_pid_stat);
+    const auto stat = read_pid_stat(*machine_.root, pid);
     return stat ? std::optional(*stat) : std::nullopt;
   }
 
@@ -298,8 +298,8 @@ void find_channel_ends(const Machine& machine, TreeSnapshot& tree) {
   for (const ProcessSnapshot& process : tree.processes)
     finder.look_at(process.key.pid);
   if (needs_whole_machine(tree, wanted)) {
-    for (const std::string& name : machine.root->list("proc").value_or(std::vector<std::string>{}))
-      if (const auto pid = parse_int<int32_t>(name)) finder.look_at(*pid);
+    for (const int32_t pid : list_pids(*machine.root).value_or(std::vector<int32_t>{}))
+      finder.look_at(pid);
   }
   std::ranges::sort(tree.channel_ends, {},
                     [](const ChannelEnd& end) { return std::tuple(end.inode, end.pid, end.fd); });

@@ -13,6 +13,7 @@
 #include "lib/collect/tree/tracked_process.h"
 #include "lib/os/deadline.h"
 #include "lib/os/job_rank.h"
+#include "lib/proc/processes.h"
 
 namespace dlprobe {
 namespace {
@@ -85,8 +86,7 @@ std::vector<int32_t> ancestry(const Machine& machine, int32_t pid) {
   std::vector<int32_t> pids;
   while (pid > 0 && pids.size() < kMostSteps) {
     pids.push_back(pid);
-    const auto stat =
-        chain(machine.root->read("proc/" + std::to_string(pid) + "/stat"), parse_pid_stat);
+    const auto stat = read_pid_stat(*machine.root, pid);
     pid = stat ? stat->ppid : 0;
   }
   return pids;
@@ -94,8 +94,7 @@ std::vector<int32_t> ancestry(const Machine& machine, int32_t pid) {
 
 /// Whether it is the shell of a terminal, below which may be anything.
 bool leads_a_terminal(const Machine& machine, int32_t pid) {
-  const auto stat =
-      chain(machine.root->read("proc/" + std::to_string(pid) + "/stat"), parse_pid_stat);
+  const auto stat = read_pid_stat(*machine.root, pid);
   return !stat || (stat->session == pid && stat->terminal != 0);
 }
 
@@ -106,12 +105,11 @@ using RanksBelow = std::map<size_t, std::set<int32_t>>;
 RanksBelow ranks_below(const Machine& machine, const JobRank& rank,
                        const std::vector<int32_t>& ancestry_of_rank) {
   RanksBelow below;
-  for (const std::string& name : machine.root->list("proc").value_or(std::vector<std::string>())) {
-    const auto pid = parse_int<int32_t>(name);
-    if (!pid || *pid == ::getpid() || std::ranges::count(ancestry_of_rank, *pid) > 0) continue;
-    const auto other = rank_of(machine, *pid);
+  for (const int32_t pid : list_pids(*machine.root).value_or(std::vector<int32_t>())) {
+    if (pid == ::getpid() || std::ranges::count(ancestry_of_rank, pid) > 0) continue;
+    const auto other = rank_of(machine, pid);
     if (!other || other->job != rank.job) continue;
-    const std::vector<int32_t> above = ancestry(machine, *pid);
+    const std::vector<int32_t> above = ancestry(machine, pid);
     const auto common = std::ranges::find_if(
         ancestry_of_rank, [&](int32_t each) { return std::ranges::count(above, each) > 0; });
     below[static_cast<size_t>(common - ancestry_of_rank.begin())].insert(other->rank);

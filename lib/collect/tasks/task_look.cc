@@ -13,6 +13,7 @@
 #include "lib/proc/pid_cgroup.h"
 #include "lib/proc/pid_limits.h"
 #include "lib/proc/pid_status.h"
+#include "lib/proc/processes.h"
 #include "lib/proc/text.h"
 
 namespace dlprobe {
@@ -22,11 +23,10 @@ constexpr std::string_view kController = "pids";
 
 // Threads of the user's processes: what RLIMIT_NPROC counts.
 Expected<uint64_t> tasks_of_user(const Directory& root, uint32_t uid) {
-  DLP_TRY(const std::vector<std::string> names, root.list("proc"));
+  DLP_TRY(const std::vector<int32_t> pids, list_pids(root));
   uint64_t tasks = 0;
-  for (const std::string& name : names) {
-    if (!parse_int<int32_t>(name)) continue;
-    const auto status = chain(root.read("proc/" + name + "/status"), parse_pid_status);
+  for (const int32_t pid : pids) {
+    const auto status = read_pid_status(root, pid);
     if (status && status->uid == uid) tasks += static_cast<uint64_t>(std::max(status->threads, 0));
   }
   return tasks;

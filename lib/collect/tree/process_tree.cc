@@ -8,6 +8,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/proc/pid_statm.h"
+#include "lib/proc/processes.h"
 
 namespace dlprobe {
 namespace {
@@ -153,17 +154,16 @@ void ProcessTree::scan_member(const ProcessKey& key, BootNs now, bool all_thread
 
 /// Where there are no children files: every process's parent, until no more members are found.
 void ProcessTree::scan_all_processes() {
-  const auto names = machine_.root->list("proc");
-  if (!names) {
-    errors_.push_back(names.error());
+  const auto pids = list_pids(*machine_.root);
+  if (!pids) {
+    errors_.push_back(pids.error());
     return;
   }
   std::vector<std::pair<int32_t, int32_t>> strangers;  // pid, ppid
-  for (const std::string& name : *names) {
-    const auto pid = parse_int<int32_t>(name);
-    if (!pid || is_member(*pid)) continue;
-    const auto stat = chain(machine_.root->read("proc/" + name + "/stat"), parse_pid_stat);
-    if (stat) strangers.emplace_back(*pid, stat->ppid);
+  for (const int32_t pid : *pids) {
+    if (is_member(pid)) continue;
+    if (const auto stat = read_pid_stat(*machine_.root, pid))
+      strangers.emplace_back(pid, stat->ppid);
   }
   for (bool found = true; found;) {
     found = false;

@@ -12,6 +12,7 @@
 #include "lib/proc/pid_cgroup.h"
 #include "lib/proc/pid_limits.h"
 #include "lib/proc/pid_status.h"
+#include "lib/proc/processes.h"
 #include "lib/proc/text.h"
 
 namespace dlprobe {
@@ -180,8 +181,7 @@ std::optional<bool> forked_without_exec(const PidStat& child, const PidStat& par
 
 bool is_orphan(const Machine& machine, const PidStat& stat) {
   if (!is_forked_without_exec(stat)) return false;
-  const auto parent =
-      chain(machine.root->read("proc/" + std::to_string(stat.ppid) + "/stat"), parse_pid_stat);
+  const auto parent = read_pid_stat(*machine.root, stat.ppid);
   // A trainer may be the init of its container. Of the machine's own init the addresses are hidden
   // from most.
   const auto same_program = parent ? forked_without_exec(stat, *parent) : std::nullopt;

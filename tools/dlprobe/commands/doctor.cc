@@ -27,6 +27,7 @@
 #include "lib/proc/host_memory.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/pid_status.h"
+#include "lib/proc/processes.h"
 #include "lib/proc/text.h"
 #include "lib/proc/tracepoint_format.h"
 #include "lib/session/examination.h"
@@ -133,17 +134,13 @@ struct Other {
 
 // A process of another user that has memory: a thread of the kernel has none.
 std::optional<Other> process_of_another_user(const Machine& machine) {
-  const auto names = machine.root->list("proc");
-  if (!names) return std::nullopt;
-  for (const std::string& name : *names) {
-    const auto pid = parse_int<int32_t>(name);
-    if (!pid) continue;
-    auto directory = machine.root->open_directory("proc/" + name);
+  for (const int32_t pid : list_pids(*machine.root).value_or(std::vector<int32_t>())) {
+    auto directory = machine.root->open_directory(fmt::format("proc/{}", pid));
     const auto status = directory ? (*directory)->read("status") : Expected<std::string>("");
     if (!status || !find_value(*status, "VmSize")) continue;
     const auto uids = split_fields(find_value(*status, "Uid").value_or(""));
     const auto uid = uids.empty() ? std::nullopt : parse_int<uint32_t>(uids.front());
-    if (uid && *uid != ::geteuid()) return Other{*pid, std::move(*directory)};
+    if (uid && *uid != ::geteuid()) return Other{pid, std::move(*directory)};
   }
   return std::nullopt;
 }
