@@ -16,11 +16,7 @@ constexpr size_t kMostProcesses = 500;
 struct Resources {
   std::optional<uint64_t> rss_peak_bytes;
   std::optional<uint64_t> fds_peak;
-  std::optional<uint64_t> rss_bytes;
-  std::optional<uint64_t> private_bytes;
-  std::optional<uint64_t> pss_bytes;
-  std::optional<uint64_t> swap_bytes;
-  std::optional<uint64_t> page_table_bytes;
+  report::ProcessMemory memory;
   std::optional<FdKinds> fds;
 };
 
@@ -30,13 +26,14 @@ void take_newest(std::optional<uint64_t>& newest, const std::optional<uint64_t>&
 
 void take(Resources& resources, const ProcessSample& process) {
   // On its way out a process has no memory any more.
-  if (process.rss_bytes.value_or(0) > 0) resources.rss_bytes = *process.rss_bytes;
+  report::ProcessMemory& memory = resources.memory;
+  if (process.rss_bytes.value_or(0) > 0) memory.rss_bytes = *process.rss_bytes;
   raise(resources.rss_peak_bytes, value_of(process.rss_bytes));
   raise(resources.fds_peak, value_of(process.fd_count));
-  take_newest(resources.private_bytes, process.private_bytes);
-  take_newest(resources.pss_bytes, value_of(process.pss_bytes));
-  take_newest(resources.swap_bytes, value_of(process.swap_bytes));
-  take_newest(resources.page_table_bytes, process.page_table_bytes);
+  take_newest(memory.private_bytes, process.private_bytes);
+  take_newest(memory.pss_bytes, value_of(process.pss_bytes));
+  take_newest(memory.swap_bytes, value_of(process.swap_bytes));
+  take_newest(memory.page_table_bytes, process.page_table_bytes);
   if (process.fds && *process.fds && (*process.fds)->total() > 0) resources.fds = **process.fds;
 }
 
@@ -61,15 +58,10 @@ report::NamedCounts counts_of(const FdKinds& fds) {
 void put_peaks(report::Process& entry, const Resources& resources) {
   entry.rss_peak_bytes = resources.rss_peak_bytes;
   entry.fds_peak = resources.fds_peak;
-  const bool is_known = resources.rss_bytes || resources.private_bytes || resources.pss_bytes ||
-                        resources.swap_bytes || resources.page_table_bytes;
-  if (is_known) {
-    entry.memory = {.rss_bytes = resources.rss_bytes,
-                    .private_bytes = resources.private_bytes,
-                    .pss_bytes = resources.pss_bytes,
-                    .swap_bytes = resources.swap_bytes,
-                    .page_table_bytes = resources.page_table_bytes};
-  }
+  const report::ProcessMemory& memory = resources.memory;
+  const bool is_known = memory.rss_bytes || memory.private_bytes || memory.pss_bytes ||
+                        memory.swap_bytes || memory.page_table_bytes;
+  if (is_known) entry.memory = memory;
   entry.fd_kinds = resources.fds.transform(counts_of);
 }
 
