@@ -45,30 +45,29 @@ def needs_private_shm(test):
         "needs a mount namespace: run as root, or allow unprivileged user namespaces")(test)
 
 
-def process_state(pid):
-    """The letter of /proc/PID/stat; None for a process that is gone. A zombie waits for its parent."""
+def read_stat(folder):
+    """The comm of a process or thread and the fields behind it, from the state on; None: it is gone."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="latin1") as file:
-            return file.read().rpartition(")")[2].split()[0]
+        with open(f"{folder}/stat", encoding="latin1") as file:
+            text = file.read()
     except OSError:
         return None
+    return text[text.index("(") + 1:text.rindex(")")], text.rpartition(")")[2].split()
 
 
 def is_running(pid):
-    return process_state(pid) not in (None, "Z", "X")
+    """A zombie waits for its parent."""
+    stat = read_stat(f"/proc/{pid}")
+    return stat is not None and stat[1][0] not in "ZX"
 
 
 def children_of(pid):
     """All descendants, as {pid: comm}."""
     parents, names = {}, {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/stat", encoding="latin1") as file:
-                text = file.read()
-        except OSError:
-            continue
-        names[int(entry)] = text[text.index("(") + 1:text.rindex(")")]
-        parents[int(entry)] = int(text.rpartition(")")[2].split()[1])
+        if stat := read_stat(f"/proc/{entry}"):
+            names[int(entry)], (_state, parent, *_) = stat
+            parents[int(entry)] = int(parent)
     found = {pid}
     grown = True
     while grown:
@@ -592,14 +591,8 @@ class Faults(unittest.TestCase):
 
 def task_states(pid):
     """The letters of a process's threads; those of all its futex waits and the like are S."""
-    states = []
-    for tid in os.listdir(f"/proc/{pid}/task"):
-        try:
-            with open(f"/proc/{pid}/task/{tid}/stat", encoding="latin1") as file:
-                states.append(file.read().rpartition(")")[2].split()[0])
-        except OSError:
-            continue
-    return states
+    stats = [read_stat(f"/proc/{pid}/task/{tid}") for tid in os.listdir(f"/proc/{pid}/task")]
+    return [stat[1][0] for stat in stats if stat]
 
 
 class OtherFaults(unittest.TestCase):
