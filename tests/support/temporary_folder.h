@@ -6,6 +6,8 @@
 #include <iterator>
 #include <string>
 
+#include "tests/support/read_text.h"
+
 namespace dlprobe {
 
 /// A folder that goes with the test.
@@ -29,10 +31,7 @@ class TemporaryFolder {
     std::filesystem::create_directories(std::filesystem::path(path_ + "/" + name).parent_path());
     std::ofstream(path_ + "/" + name, std::ios::binary) << text;
   }
-  std::string text_of(const std::string& name) const {
-    std::ifstream file(path_ + "/" + name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  }
+  std::string text_of(const std::string& name) const { return read_text(path_ + "/" + name); }
   size_t entries() const {
     return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
   }

@@ -9,6 +9,7 @@
 #include "lib/collect/snapshot/climb.h"
 #include "lib/collect/tree/tracked_process.h"
 #include "lib/collect/tree_collector.h"
+#include "tests/support/must.h"
 #include "tests/support/record_list.h"
 #include "tests/support/scoped_child.h"
 
@@ -35,9 +36,8 @@ class HurriedClock final : public Clock {
 class Collecting : public testing::Test {
  protected:
   void SetUp() override {
-    auto machine = live_machine();
-    ASSERT_TRUE(machine) << to_string(machine.error());
-    machine_ = *machine;
+    auto machine = must(live_machine());
+    machine_ = machine;
     machine_.clock = clock_;
   }
 
@@ -55,9 +55,8 @@ class Collecting : public testing::Test {
   }
 
   void watch(int pid) {
-    const auto key = process_key(machine_, pid);
-    ASSERT_TRUE(key) << to_string(key.error());
-    collector_ = std::make_unique<TreeCollector>(machine_, *key, CollectOptions{}, records_);
+    const auto key = must(process_key(machine_, pid));
+    collector_ = std::make_unique<TreeCollector>(machine_, key, CollectOptions{}, records_);
   }
 
   /// Ticks, a tenth of a second apart for the collector, until `done` or a watch of ten minutes.
@@ -262,13 +261,11 @@ TEST_P(Climbing, FromAWorkerToTheProcessThatStartedIt) {
                       GetParam()});
   const int worker = python.pid_line();
   if (worker == 0) GTEST_SKIP() << "needs python3 in PATH";
-  const auto climbed = climb_to_trainer(machine_, worker);
-  ASSERT_TRUE(climbed) << to_string(climbed.error());
-  EXPECT_EQ(climbed->key.pid, python.pid()) << climbed->reason;
-  const auto from_trainer = climb_to_trainer(machine_, python.pid());
-  ASSERT_TRUE(from_trainer);
-  EXPECT_EQ(from_trainer->key.pid, python.pid())
-      << "it climbed out of the loader: " << from_trainer->reason;
+  const auto climbed = must(climb_to_trainer(machine_, worker));
+  EXPECT_EQ(climbed.key.pid, python.pid()) << climbed.reason;
+  const auto from_trainer = must(climb_to_trainer(machine_, python.pid()));
+  EXPECT_EQ(from_trainer.key.pid, python.pid())
+      << "it climbed out of the loader: " << from_trainer.reason;
   python.end_input();  // it ends its worker
   python.wait();
 }

@@ -21,6 +21,7 @@
 #include "lib/os/thread_stop.h"
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/pid_status.h"
+#include "tests/support/must.h"
 #include "tests/support/record_list.h"
 #include "tests/support/scoped_child.h"
 
@@ -56,9 +57,8 @@ struct Look {
 class Snapshots : public testing::Test {
  protected:
   void SetUp() override {
-    auto machine = live_machine();
-    ASSERT_TRUE(machine) << to_string(machine.error());
-    machine_ = *machine;
+    auto machine = must(live_machine());
+    machine_ = machine;
   }
 
   /// stack_target in that mode; pid() is the process to look at.
@@ -351,9 +351,8 @@ TEST_F(Snapshots, KilledWhileItStopsThreadsItLeavesNobodyStopped) {
     ::waitpid(stopper, nullptr, 0);
     for (const int32_t tid : numbers) {
       const std::string task = "proc/" + std::to_string(pid_) + "/task/" + std::to_string(tid);
-      const auto stat = chain(machine_.root->read(task + "/stat"), parse_pid_stat);
-      ASSERT_TRUE(stat);
-      EXPECT_THAT(stat->state, testing::AnyOf('R', 'S'));
+      const auto stat = must(chain(machine_.root->read(task + "/stat"), parse_pid_stat));
+      EXPECT_THAT(stat.state, testing::AnyOf('R', 'S'));
       const auto traced = chain(machine_.root->read(task + "/status"), parse_pid_status);
       EXPECT_EQ(traced->tracer_pid, 0);
     }
@@ -370,14 +369,13 @@ TEST_F(Snapshots, ATargetThatIsKilledMeanwhileEndsNothingElse) {
   for (int i = 0; i < rounds(); ++i) {
     start(i % 2 == 0 ? "spin" : "block", 8);
     ASSERT_NE(pid_, 0);
-    const auto seen = target();
-    ASSERT_TRUE(seen);
+    const auto seen = must(target());
     std::jthread killer([&] {
       std::this_thread::sleep_for(3 * instant(i));  // NOLINT: the instant is what is tested
       ::kill(pid_, SIGKILL);
     });
     while (true) {
-      const Look look = look_at({*seen});
+      const Look look = look_at({seen});
       if (look.tree.processes.empty() || look.process().threads.at(0).state == 'Z') break;
     }
   }

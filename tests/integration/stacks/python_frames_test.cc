@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -17,6 +15,8 @@
 #include "lib/stacks/python/frames.h"
 #include "lib/stacks/python/tasks.h"
 #include "tests/integration/stacks/live_python.h"
+#include "tests/support/must.h"
+#include "tests/support/read_text.h"
 #include "tests/support/scoped_child.h"
 #include "tests/support/temporary_folder.h"
 
@@ -106,9 +106,8 @@ class Pythons : public testing::TestWithParam<std::string> {
  protected:
   /// The target under a name with letters of one, two and four bytes.
   std::unique_ptr<ScopedChild> start(const std::string& mode) const {
-    std::ifstream script(DLPROBE_PYTHON_TARGET, std::ios::binary);
     const std::string name = "größe_日本_𐌰.py";
-    folder_.write(name, std::string(std::istreambuf_iterator<char>(script), {}));
+    folder_.write(name, read_text(DLPROBE_PYTHON_TARGET));
     return std::make_unique<ScopedChild>(
         std::vector<std::string>{GetParam(), "-X", "utf8", folder_ / name, mode});
   }
@@ -147,14 +146,12 @@ TEST_P(Pythons, FramesAreThoseThatTheProgramSaysItHas) {
   const auto runtime = process.find();
   ASSERT_TRUE(runtime && *runtime) << to_string(runtime.error());
   PythonCodeCache cache;
-  const auto cold = read_python_stacks(process.memory, **runtime, cache);
-  ASSERT_TRUE(cold) << to_string(cold.error());
-  expect_as_reported(*cold, reported);
-  EXPECT_FALSE(cold->gc_running);
+  const auto cold = must(read_python_stacks(process.memory, **runtime, cache));
+  expect_as_reported(cold, reported);
+  EXPECT_FALSE(cold.gc_running);
   process.memory.forget();
-  const auto warm = read_python_stacks(process.memory, **runtime, cache);
-  ASSERT_TRUE(warm);
-  expect_as_reported(*warm, reported);
+  const auto warm = must(read_python_stacks(process.memory, **runtime, cache));
+  expect_as_reported(warm, reported);
 }
 
 TEST_P(Pythons, AFrameThatCEnteredIsAnEntry) {
@@ -164,12 +161,11 @@ TEST_P(Pythons, AFrameThatCEnteredIsAnEntry) {
   const auto runtime = process.find();
   ASSERT_TRUE(runtime && *runtime);
   PythonCodeCache cache;
-  const auto stacks = read_python_stacks(process.memory, **runtime, cache);
-  ASSERT_TRUE(stacks);
-  const bool inlines_calls = stacks->version >= PythonVersion(3, 11, 0);
+  const auto stacks = must(read_python_stacks(process.memory, **runtime, cache));
+  const bool inlines_calls = stacks.version >= PythonVersion(3, 11, 0);
   const std::string callback =
       inlines_calls ? "callback_from_c.<locals>.key_function" : "key_function";
-  for (const PythonThread& thread : stacks->threads) {
+  for (const PythonThread& thread : stacks.threads) {
     ASSERT_FALSE(thread.frames.empty());
     EXPECT_TRUE(thread.frames.back().is_entry);
     for (const PythonFrame& frame : thread.frames) {
@@ -197,9 +193,8 @@ TEST_P(Pythons, RuntimeIsFoundWithoutSymbols) {
     EXPECT_EQ((*runtime)->address, (*by_symbol)->address);
     EXPECT_EQ((*runtime)->version.minor, (*by_symbol)->version.minor);
     PythonCodeCache cache;
-    const auto stacks = read_python_stacks(process.memory, **runtime, cache);
-    ASSERT_TRUE(stacks);
-    expect_as_reported(*stacks, reported);
+    const auto stacks = must(read_python_stacks(process.memory, **runtime, cache));
+    expect_as_reported(stacks, reported);
   }
 }
 
@@ -216,20 +211,17 @@ TEST_P(Pythons, ThreadThatBlocksWithTheGilIsItsHolder) {
   while (!waits && std::chrono::steady_clock::now() < deadline) {
     ProcessMemory memory(std::make_shared<SystemProcesses>(), target->pid());
     PythonCodeCache cache;
-    const auto stacks = read_python_stacks(memory, **runtime, cache);
-    ASSERT_TRUE(stacks);
-    ASSERT_EQ(stacks->gils.size(), 1U);
-    const PythonGil& gil = stacks->gils.front();
-    const PythonThread* holder = thread_in(*stacks, "hold_gil");
-    const PythonThread* waiter = thread_in(*stacks, "want_gil");
+    const auto stacks = must(read_python_stacks(memory, **runtime, cache));
+    ASSERT_EQ(stacks.gils.size(), 1U);
+    const PythonGil& gil = stacks.gils.front();
+    const PythonThread* holder = thread_in(stacks, "hold_gil");
+    const PythonThread* waiter = thread_in(stacks, "want_gil");
     ASSERT_TRUE(holder != nullptr && waiter != nullptr);
-    const auto text = process.directory->read(
-        "task/" + std::to_string(reported.at(waiter->pthread_id).native_id) + "/syscall");
-    ASSERT_TRUE(text);
-    const auto syscall = parse_syscall_file(*text);
-    ASSERT_TRUE(syscall);
+    const auto text = must(process.directory->read(
+        "task/" + std::to_string(reported.at(waiter->pthread_id).native_id) + "/syscall"));
+    const auto syscall = must(parse_syscall_file(text));
     waits = holder->holds_gil && !waiter->holds_gil && gil.locked &&
-            gil.holder_tstate == holder->tstate && gil.cond.contains(syscall->args[0]);
+            gil.holder_tstate == holder->tstate && gil.cond.contains(syscall.args[0]);
   }
   EXPECT_TRUE(waits);
 }
@@ -241,10 +233,9 @@ TEST_P(Pythons, GarbageCollectionIsSeen) {
   const auto runtime = process.find();
   ASSERT_TRUE(runtime && *runtime);
   PythonCodeCache cache;
-  const auto stacks = read_python_stacks(process.memory, **runtime, cache);
-  ASSERT_TRUE(stacks);
-  EXPECT_TRUE(stacks->gc_running);
-  expect_as_reported(*stacks, reported);
+  const auto stacks = must(read_python_stacks(process.memory, **runtime, cache));
+  EXPECT_TRUE(stacks.gc_running);
+  expect_as_reported(stacks, reported);
 }
 
 TEST_P(Pythons, ThreadsOfASubinterpreterAreRead) {
@@ -254,15 +245,14 @@ TEST_P(Pythons, ThreadsOfASubinterpreterAreRead) {
   const auto runtime = process.find();
   ASSERT_TRUE(runtime && *runtime);
   PythonCodeCache cache;
-  const auto stacks = read_python_stacks(process.memory, **runtime, cache);
-  ASSERT_TRUE(stacks);
-  const PythonThread* inside = thread_in(*stacks, "inside");
-  const PythonThread* outside = thread_in(*stacks, "wait");
+  const auto stacks = must(read_python_stacks(process.memory, **runtime, cache));
+  const PythonThread* inside = thread_in(stacks, "inside");
+  const PythonThread* outside = thread_in(stacks, "wait");
   ASSERT_TRUE(inside != nullptr && outside != nullptr);
   EXPECT_NE(inside->interpreter, outside->interpreter);
   EXPECT_THAT(inside->frames, ElementsAre(Field(&PythonFrame::function, "inside"),
                                           Field(&PythonFrame::function, "<module>")));
-  EXPECT_EQ(stacks->gils.size(), stacks->version >= PythonVersion(3, 12, 0) ? 2U : 1U);
+  EXPECT_EQ(stacks.gils.size(), stacks.version >= PythonVersion(3, 12, 0) ? 2U : 1U);
 }
 
 TEST_P(Pythons, AForkedChildIsReadByTheParentsRuntimeAndCache) {
@@ -276,9 +266,8 @@ TEST_P(Pythons, AForkedChildIsReadByTheParentsRuntimeAndCache) {
   PythonCodeCache cache;
   ASSERT_TRUE(read_python_stacks(parent.memory, **runtime, cache));
   const Process forked(child);
-  const auto stacks = read_python_stacks(forked.memory, **runtime, cache);
-  ASSERT_TRUE(stacks);
-  expect_as_reported(*stacks, reported);
+  const auto stacks = must(read_python_stacks(forked.memory, **runtime, cache));
+  expect_as_reported(stacks, reported);
 }
 
 TEST_P(Pythons, AHangWhileTheInterpreterEndsIsRead) {
@@ -288,11 +277,10 @@ TEST_P(Pythons, AHangWhileTheInterpreterEndsIsRead) {
   const auto runtime = process.find();
   ASSERT_TRUE(runtime && *runtime);
   PythonCodeCache cache;
-  const auto stacks = read_python_stacks(process.memory, **runtime, cache);
-  ASSERT_TRUE(stacks);
-  ASSERT_EQ(stacks->threads.size(), 1U);
-  ASSERT_EQ(stacks->threads[0].frames.size(), 1U);
-  EXPECT_THAT(stacks->threads[0].frames[0].function, testing::EndsWith("__del__"));
+  const auto stacks = must(read_python_stacks(process.memory, **runtime, cache));
+  ASSERT_EQ(stacks.threads.size(), 1U);
+  ASSERT_EQ(stacks.threads[0].frames.size(), 1U);
+  EXPECT_THAT(stacks.threads[0].frames[0].function, testing::EndsWith("__del__"));
 }
 
 TEST_P(Pythons, ATaskThatWaitsIsRead) {
@@ -306,14 +294,12 @@ TEST_P(Pythons, ATaskThatWaitsIsRead) {
   while (functions.empty() && std::chrono::steady_clock::now() < deadline) {
     process.memory.forget();
     PythonCodeCache cache;
-    const auto stacks = read_python_stacks(process.memory, **runtime, cache);
-    ASSERT_TRUE(stacks);
-    ASSERT_EQ(stacks->threads.size(), 1U);
-    EXPECT_NE(stacks->threads[0].event_loop, 0U);
-    const uint64_t task = stacks->threads[0].main_task;
-    const auto frames = read_waiting_task(process.memory, **runtime, cache, task);
-    ASSERT_TRUE(frames) << to_string(frames.error());
-    for (const PythonFrame& frame : *frames)
+    const auto stacks = must(read_python_stacks(process.memory, **runtime, cache));
+    ASSERT_EQ(stacks.threads.size(), 1U);
+    EXPECT_NE(stacks.threads[0].event_loop, 0U);
+    const uint64_t task = stacks.threads[0].main_task;
+    const auto frames = must(read_waiting_task(process.memory, **runtime, cache, task));
+    for (const PythonFrame& frame : frames)
       functions.push_back(frame.function);
   }
   EXPECT_THAT(functions, ElementsAre(testing::EndsWith("wait"), "never", "items", "task"));

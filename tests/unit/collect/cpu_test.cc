@@ -13,6 +13,7 @@
 #include "lib/proc/schedstat.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_files.h"
+#include "tests/support/must.h"
 
 namespace dlprobe {
 namespace {
@@ -85,16 +86,14 @@ TEST(CpuLooks, TheDifferenceIsByThread) {
 }
 
 TEST(CpuLooks, ThisProcessCanBeLookedAt) {
-  const auto machine = live_machine();
-  ASSERT_TRUE(machine);
-  const auto self = process_key(*machine, ::getpid());
-  ASSERT_TRUE(self);
-  const std::vector<ProcessKey> both = {*self, {.pid = self->pid, .start_ticks = 1}};
-  const CpuLook look = look_at_cpu(*machine, both);
+  const auto machine = must(live_machine());
+  const auto self = must(process_key(machine, ::getpid()));
+  const std::vector<ProcessKey> both = {self, {.pid = self.pid, .start_ticks = 1}};
+  const CpuLook look = look_at_cpu(machine, both);
   if (look.processes.empty())
     GTEST_SKIP() << "needs /proc/PID/task/TID/schedstat (CONFIG_SCHED_INFO)";
   EXPECT_EQ(look.processes.size(), 1U) << "another process with its pid is another";
-  EXPECT_TRUE(look.processes.contains(*self));
+  EXPECT_TRUE(look.processes.contains(self));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "tests/support/fake_files.h"
+#include "tests/support/must.h"
 
 namespace dlprobe {
 namespace {
@@ -53,19 +54,18 @@ class Descriptors : public testing::Test {
 
 TEST_F(Descriptors, EachIsCountedByWhatItLeadsTo) {
   open_one_of_each();
-  const auto kinds = read_fd_kinds(fd_folder(), {kShm}, 100);
-  ASSERT_TRUE(kinds);
-  EXPECT_EQ((*kinds)[FdKind::kFile], 3U);
-  EXPECT_EQ((*kinds)[FdKind::kSocket], 1U);
-  EXPECT_EQ((*kinds)[FdKind::kPipe], 1U);
-  EXPECT_EQ((*kinds)[FdKind::kEventfd], 1U);
-  EXPECT_EQ((*kinds)[FdKind::kEpoll], 1U);
-  EXPECT_EQ((*kinds)[FdKind::kSegment], 2U);
-  EXPECT_EQ(kinds->unlinked_segments, 1U);
-  EXPECT_EQ((*kinds)[FdKind::kMemfd], 1U);
-  EXPECT_EQ((*kinds)[FdKind::kDevice], 1U);
-  EXPECT_EQ((*kinds)[FdKind::kOther], 1U);
-  EXPECT_EQ(kinds->total(), 12U);
+  const auto kinds = must(read_fd_kinds(fd_folder(), {kShm}, 100));
+  EXPECT_EQ(kinds[FdKind::kFile], 3U);
+  EXPECT_EQ(kinds[FdKind::kSocket], 1U);
+  EXPECT_EQ(kinds[FdKind::kPipe], 1U);
+  EXPECT_EQ(kinds[FdKind::kEventfd], 1U);
+  EXPECT_EQ(kinds[FdKind::kEpoll], 1U);
+  EXPECT_EQ(kinds[FdKind::kSegment], 2U);
+  EXPECT_EQ(kinds.unlinked_segments, 1U);
+  EXPECT_EQ(kinds[FdKind::kMemfd], 1U);
+  EXPECT_EQ(kinds[FdKind::kDevice], 1U);
+  EXPECT_EQ(kinds[FdKind::kOther], 1U);
+  EXPECT_EQ(kinds.total(), 12U);
 }
 
 TEST_F(Descriptors, TheSizeOfTheFolderIsTheNumber) {
@@ -95,12 +95,11 @@ TEST_F(Descriptors, ALookNamesWhatIsMost) {
   open_many(5, "/data/images/i_", {.device = 8, .mode = S_IFREG, .links = 1});
   open_many(4, "/data/a.bin", {.device = 8, .mode = S_IFREG, .links = 1});
   open_many(9, "/dev/shm/torch_9_1_", {.device = kShm, .mode = S_IFREG, .links = 0});
-  const auto look = look_at_descriptors(process(), {kShm});
-  ASSERT_TRUE(look);
-  EXPECT_EQ(look->count, 18U);
-  EXPECT_EQ(look->looked_at, 18U);
-  EXPECT_EQ(look->kinds[FdKind::kSegment], 9U);
-  EXPECT_THAT(look->most,
+  const auto look = must(look_at_descriptors(process(), {kShm}));
+  EXPECT_EQ(look.count, 18U);
+  EXPECT_EQ(look.looked_at, 18U);
+  EXPECT_EQ(look.kinds[FdKind::kSegment], 9U);
+  EXPECT_THAT(look.most,
               testing::ElementsAre(
                   FdGroup{.kind = FdKind::kSegment, .name = "/dev/shm/torch_9_*", .count = 9},
                   FdGroup{.kind = FdKind::kFile, .name = "/data/images/*", .count = 5},
@@ -110,9 +109,8 @@ TEST_F(Descriptors, ALookNamesWhatIsMost) {
 TEST_F(Descriptors, ALookCountsWhatIsInFlight) {
   open("socket:[1]", {.mode = S_IFSOCK, .links = 1});
   files_.add("/proc/7/fdinfo/0", "pos:\t0\nflags:\t02\nmnt_id:\t9\nino:\t1\nscm_fds: 42\n");
-  const auto look = look_at_descriptors(process(), {kShm});
-  ASSERT_TRUE(look);
-  EXPECT_EQ(look->in_flight, 42U);
+  const auto look = must(look_at_descriptors(process(), {kShm}));
+  EXPECT_EQ(look.in_flight, 42U);
 }
 
 TEST(GroupName, IsTheCreatorsOfTensorsAndThePathElse) {

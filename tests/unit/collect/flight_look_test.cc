@@ -15,6 +15,7 @@
 
 #include "lib/base/units.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/must.h"
 #include "tests/support/temporary_folder.h"
 
 namespace dlprobe {
@@ -50,11 +51,9 @@ class FlightLook : public testing::Test {
     std::filesystem::create_directories(folder_ / "process");
     std::filesystem::create_symlink(folder_ / "machine", folder_ / "process/root");
     std::filesystem::create_symlink(folder_ / "machine/job", folder_ / "process/cwd");
-    const auto root = open_root("/");
-    ASSERT_TRUE(root);
-    const auto process = (*root)->open_directory(folder_ / "process");
-    ASSERT_TRUE(process);
-    writer_ = {.directory = *process,
+    const auto root = must(open_root("/"));
+    const auto process = must(root->open_directory(folder_ / "process"));
+    writer_ = {.directory = process,
                .files = {"/job/dump_1"},
                .uid = ::getuid(),
                .started_ns = kNow - 100 * kSecond};
@@ -85,10 +84,9 @@ class FlightLook : public testing::Test {
 
 TEST_F(FlightLook, ReadsTheDumpOfARank) {
   write_dump(dump_bytes());
-  const auto record = read();
-  ASSERT_TRUE(record) << to_string(record.error());
-  EXPECT_EQ(record->age_ns, 40 * kSecond);
-  EXPECT_THAT(record->groups,
+  const auto record = must(read());
+  EXPECT_EQ(record.age_ns, 40 * kSecond);
+  EXPECT_THAT(record.groups,
               ElementsAre(FlightGroup{.name = "0", .enqueued = 3, .operation = "all_reduce"}));
   writer_.files = {"dump_1"};
   EXPECT_TRUE(read()) << "in the folder of the process";

@@ -10,6 +10,7 @@
 #include "lib/proc/pid_stat.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_files.h"
+#include "tests/support/must.h"
 #include "tests/support/scoped_child.h"
 
 namespace dlprobe {
@@ -47,10 +48,9 @@ class LastRuns : public testing::Test {
 
 TEST_F(LastRuns, IsSinceTheClockOfItsCpu) {
   files_->add("/task/7/sched", sched_file("4000.000000"));
-  const auto since = of("task/7");
-  ASSERT_TRUE(since);
+  const auto since = must(of("task/7"));
   // 5 s ago by the scheduler's clock, less what NTP may have corrected.
-  EXPECT_EQ(*since, 15 * kSecond + 5 * kSecond / 2000);
+  EXPECT_EQ(since, 15 * kSecond + 5 * kSecond / 2000);
 }
 
 TEST_F(LastRuns, GoesToEachCpuOnce) {
@@ -75,27 +75,24 @@ TEST_F(LastRuns, IsNotKnownWhereTheKernelDoesNotSay) {
 }
 
 TEST(LastRunOfAProcess, IsBetweenItsStartAndNow) {
-  const auto machine = live_machine();
-  ASSERT_TRUE(machine);
-  const BootNs before = machine->clock->now();
+  const auto machine = must(live_machine());
+  const BootNs before = machine.clock->now();
   const ScopedChild cat({"cat"});
-  const auto process = machine->root->open_directory("proc/" + std::to_string(cat.pid()));
-  ASSERT_TRUE(process);
-  if (!(*process)->read("sched")) {
+  const auto process = must(machine.root->open_directory("proc/" + std::to_string(cat.pid())));
+  if (!process->read("sched")) {
     GTEST_SKIP() << "needs /proc/PID/sched: a kernel with CONFIG_SCHED_DEBUG";
   }
   std::optional<BootNs> since;
   // It has first to come to its read; a clock read before that says nothing.
   while (!since) {
-    const auto stat = chain((*process)->read("stat"), parse_pid_stat);
-    ASSERT_TRUE(stat);
-    if (stat->state == 'S' && stat->comm == "cat") {
-      LastRun last_run(*machine);
-      since = last_run.of(**process, "task/" + std::to_string(cat.pid()), stat->processor);
+    const auto stat = must(chain(process->read("stat"), parse_pid_stat));
+    if (stat.state == 'S' && stat.comm == "cat") {
+      LastRun last_run(machine);
+      since = last_run.of(*process, "task/" + std::to_string(cat.pid()), stat.processor);
     }
   }
   EXPECT_GT(*since, before);
-  EXPECT_LT(*since, machine->clock->now());
+  EXPECT_LT(*since, machine.clock->now());
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <csignal>
 
+#include "tests/support/must.h"
+
 namespace dlprobe {
 namespace {
 
@@ -197,9 +199,8 @@ TEST(Roles, AShellIsNotAPartOfItsParentsLoader) {
   const RoleFacts shell = program(5, 4, "bash");
   EXPECT_FALSE(belongs_to_parent(process(10, 5, kTrain), shell));
   EXPECT_FALSE(belongs_to_parent(shell, program(4, 1, "sshd")));
-  const auto part = belongs_to_parent(forked_worker(11, 10), process(10, 5, kTrain));
-  ASSERT_TRUE(part);
-  EXPECT_TRUE(part->certain);
+  const auto part = must(belongs_to_parent(forked_worker(11, 10), process(10, 5, kTrain)));
+  EXPECT_TRUE(part.certain);
 }
 
 }  // namespace

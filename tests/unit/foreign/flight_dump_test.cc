@@ -2,11 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tests/support/must.h"
+#include "tests/support/read_text.h"
 
 namespace dlprobe {
 namespace {
@@ -37,11 +38,8 @@ constexpr std::string_view kDump =
 // Two ranks of torch 2.13 with Gloo: rank 0 waits in its third all_reduce, to which rank 1 has not
 // come.
 FlightDump real_dump(const std::string& name) {
-  std::ifstream file(std::string(DLPROBE_FUZZ_CORPUS) + "/flight_dump/" + name, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const auto dump = parse_flight_dump(bytes);
-  EXPECT_TRUE(dump) << (dump ? "" : to_string(dump.error()));
-  return dump.value_or(FlightDump());
+  const std::string bytes = read_text(std::string(DLPROBE_FUZZ_CORPUS) + "/flight_dump/" + name);
+  return must(parse_flight_dump(bytes));
 }
 
 TEST(FlightDump, HasTheLastCollectivesOfARank) {
@@ -76,13 +74,12 @@ TEST(FlightDump, MayBeWrittenByTheJobItself) {
 }
 
 TEST(FlightDump, OneWithoutStatusAndPlacesIsRead) {
-  const auto dump = parse_flight_dump(kDump);
-  ASSERT_TRUE(dump) << to_string(dump.error());
-  ASSERT_EQ(dump->collectives.size(), 1U);
-  EXPECT_EQ(dump->collectives.front().operation, "gloo:all_reduce");
-  EXPECT_EQ(dump->collectives.front().sequence, 3);
-  EXPECT_EQ(dump->collectives.front().file, "");
-  EXPECT_TRUE(dump->groups.empty());
+  const auto dump = must(parse_flight_dump(kDump));
+  ASSERT_EQ(dump.collectives.size(), 1U);
+  EXPECT_EQ(dump.collectives.front().operation, "gloo:all_reduce");
+  EXPECT_EQ(dump.collectives.front().sequence, 3);
+  EXPECT_EQ(dump.collectives.front().file, "");
+  EXPECT_TRUE(dump.groups.empty());
 }
 
 TEST(FlightDump, EachPrefixIsRefused) {

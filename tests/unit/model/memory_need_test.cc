@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/must.h"
+
 namespace dlprobe {
 namespace {
 
@@ -37,14 +39,12 @@ Run run_of(std::optional<uint64_t> group_limit, uint64_t available) {
 }
 
 TEST(MemoryLimit, IsTheNearerOfGroupAndMachine) {
-  const auto group = nearest_memory_limit(run_of(1024 * kMiB, 4096 * kMiB));
-  ASSERT_TRUE(group);
-  EXPECT_EQ(group->kind, MemoryLimit::Kind::kCgroup);
-  EXPECT_EQ(group->name.plain(), "the memory limit of cgroup /job");
-  EXPECT_EQ(group->left_bytes, 524 * kMiB);  // page cache does not count
-  const auto host = nearest_memory_limit(run_of(1024 * kMiB, 100 * kMiB));
-  ASSERT_TRUE(host);
-  EXPECT_EQ(host->kind, MemoryLimit::Kind::kHost);
+  const auto group = must(nearest_memory_limit(run_of(1024 * kMiB, 4096 * kMiB)));
+  EXPECT_EQ(group.kind, MemoryLimit::Kind::kCgroup);
+  EXPECT_EQ(group.name.plain(), "the memory limit of cgroup /job");
+  EXPECT_EQ(group.left_bytes, 524 * kMiB);  // page cache does not count
+  const auto host = must(nearest_memory_limit(run_of(1024 * kMiB, 100 * kMiB)));
+  EXPECT_EQ(host.kind, MemoryLimit::Kind::kHost);
   EXPECT_EQ(nearest_memory_limit(run_of({}, 100 * kMiB))->left_bytes, 100 * kMiB);
   EXPECT_FALSE(nearest_memory_limit(dlprobe::Run{}));
 }
@@ -87,12 +87,11 @@ TEST(LastAtWork, IsTheLastSampleWithAWorkerOrElseTheTrainer) {
 }
 
 TEST(WorkerMemory, IsOfTheWorkerWithTheMostOfItsOwn) {
-  const auto worker = memory_of_a_worker(run_of({}, kMiB));
-  ASSERT_TRUE(worker);
-  EXPECT_EQ(worker->key.pid, 102);
-  EXPECT_EQ(worker->own_bytes, 50 * kMiB);
-  EXPECT_EQ(worker->to_copy_bytes, 150 * kMiB);  // 200 anonymous, of which 50 are its own
-  EXPECT_EQ(worker->most_bytes(), 200 * kMiB);
+  const auto worker = must(memory_of_a_worker(run_of({}, kMiB)));
+  EXPECT_EQ(worker.key.pid, 102);
+  EXPECT_EQ(worker.own_bytes, 50 * kMiB);
+  EXPECT_EQ(worker.to_copy_bytes, 150 * kMiB);  // 200 anonymous, of which 50 are its own
+  EXPECT_EQ(worker.most_bytes(), 200 * kMiB);
 }
 
 TEST(WorkerMemory, IsUnknownWhereNoWorkerWasLookedInto) {

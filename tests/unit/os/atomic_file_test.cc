@@ -14,6 +14,7 @@
 #include <csignal>
 #include <thread>
 
+#include "tests/support/must.h"
 #include "tests/support/temporary_folder.h"
 
 namespace dlprobe {
@@ -209,14 +210,13 @@ TEST(AtomicFile, SaysWhichFolderIsMissing) {
 
 TEST(AppendFile, TakesBackWhatDidNotFit) {
   const TemporaryFolder folder;
-  auto file = AppendFile::create(folder / "recording");
-  ASSERT_TRUE(file) << to_string(file.error());
-  ASSERT_TRUE(file->append("first"));
+  auto file = must(AppendFile::create(folder / "recording"));
+  ASSERT_TRUE(file.append("first"));
   {
     const SmallFilesOnly small(4096);
-    EXPECT_FALSE(file->append(std::string(10000, 'x')));
+    EXPECT_FALSE(file.append(std::string(10000, 'x')));
   }
-  ASSERT_TRUE(file->append("second"));
+  ASSERT_TRUE(file.append("second"));
   EXPECT_EQ(folder.text_of("recording"), "firstsecond");
   EXPECT_EQ(mode_of(folder / "recording"), 0600U);
 }
@@ -237,9 +237,8 @@ TEST(AppendFile, BeginsAnOldFileAnewAndForTheOwnerAlone) {
   const TemporaryFolder folder;
   folder.write("recording", "something older and longer");
   ASSERT_EQ(::chmod((folder / "recording").c_str(), 0644), 0);
-  auto file = AppendFile::create(folder / "recording");
-  ASSERT_TRUE(file);
-  ASSERT_TRUE(file->append("new"));
+  auto file = must(AppendFile::create(folder / "recording"));
+  ASSERT_TRUE(file.append("new"));
   EXPECT_EQ(folder.text_of("recording"), "new");
   EXPECT_EQ(mode_of(folder / "recording"), 0600U);
 }

@@ -9,6 +9,7 @@
 
 #include <array>
 
+#include "tests/support/must.h"
 #include "tests/support/temporary_folder.h"
 
 namespace dlprobe {
@@ -26,9 +27,8 @@ class RecordedRoot : public testing::Test {
     std::filesystem::create_symlink("/", folder_ / "machine/proc/42/root");
     std::filesystem::create_symlink("../../../../secret", folder_ / "machine/proc/42/up");
     std::filesystem::create_symlink(folder_ / "secret", folder_ / "machine/proc/42/absolute");
-    auto root = open_root(folder_ / "machine");
-    ASSERT_TRUE(root) << to_string(root.error());
-    root_ = *root;
+    auto root = must(open_root(folder_ / "machine"));
+    root_ = root;
   }
   TemporaryFolder folder_;
   std::shared_ptr<const Directory> root_;
@@ -43,22 +43,19 @@ TEST_F(RecordedRoot, NoLinkLeadsOutOfIt) {
 }
 
 TEST_F(RecordedRoot, AnAbsoluteLinkStaysInside) {
-  const auto stat = root_->stat("proc/42/root/dev/shm/segment");
-  ASSERT_TRUE(stat) << to_string(stat.error());
-  EXPECT_EQ(stat->size_bytes, 5U);
+  const auto stat = must(root_->stat("proc/42/root/dev/shm/segment"));
+  EXPECT_EQ(stat.size_bytes, 5U);
   EXPECT_EQ(root_->read_link("proc/42/root").value_or(""), "/");
   EXPECT_EQ(root_->read("/proc/42/stat").value_or(""), "stat of 42");
   EXPECT_TRUE(S_ISLNK(root_->stat_link("proc/42/root")->mode));
 }
 
 TEST_F(RecordedRoot, ListsAndOpensFolders) {
-  const auto names = root_->list("proc/42");
-  ASSERT_TRUE(names);
-  EXPECT_THAT(*names, UnorderedElementsAre("stat", "fd", "root", "up", "absolute"));
-  const auto process = root_->open_directory("proc/42");
-  ASSERT_TRUE(process);
-  EXPECT_EQ((*process)->path(), "/proc/42");
-  EXPECT_EQ((*process)->read("stat").value_or(""), "stat of 42");
+  const auto names = must(root_->list("proc/42"));
+  EXPECT_THAT(names, UnorderedElementsAre("stat", "fd", "root", "up", "absolute"));
+  const auto process = must(root_->open_directory("proc/42"));
+  EXPECT_EQ(process->path(), "/proc/42");
+  EXPECT_EQ(process->read("stat").value_or(""), "stat of 42");
 }
 
 TEST_F(RecordedRoot, DoesNotPassTheHostsUseForItsOwn) {
@@ -86,8 +83,7 @@ TEST_F(RecordedRoot, ErrorsNameThePathAndTheErrno) {
 }
 
 TEST(LiveRoot, AKeptFileOfAReapedProcessSaysVanished) {
-  const auto root = open_root("/");
-  ASSERT_TRUE(root);
+  const auto root = must(open_root("/"));
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
   const pid_t child = ::fork();
@@ -96,14 +92,13 @@ TEST(LiveRoot, AKeptFileOfAReapedProcessSaysVanished) {
     ::close(pipe[1]);
     _exit(::read(pipe[0], &byte, 1) == 0 ? 0 : 1);
   }
-  const auto stat = (*root)->keep_file("proc/" + std::to_string(child) + "/stat");
-  ASSERT_TRUE(stat) << to_string(stat.error());
+  const auto stat = must(root->keep_file("proc/" + std::to_string(child) + "/stat"));
   std::array<char, 1024> buffer{};
-  EXPECT_TRUE((*stat)->read(buffer));
+  EXPECT_TRUE(stat->read(buffer));
   ::close(pipe[0]);
   ::close(pipe[1]);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  const auto gone = (*stat)->read(buffer);
+  const auto gone = stat->read(buffer);
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.error().code, ErrorCode::kVanished);
 }
@@ -114,22 +109,18 @@ TEST(LiveRoot, NoNameLeadsOutOfTheRootOfAnother) {
   folder.write("root/inside", "text");
   std::filesystem::create_symlink(folder / "secret", folder / "root/absolute");
   std::filesystem::create_symlink("/inside", folder / "root/link");
-  const auto root = open_root("/");
-  ASSERT_TRUE(root);
-  const auto other = (*root)->open_as_root(folder / "root");
-  ASSERT_TRUE(other) << to_string(other.error());
-  EXPECT_EQ((*other)->read("/link").value_or(""), "text");
-  EXPECT_FALSE((*other)->read("absolute"));
-  EXPECT_FALSE((*other)->read("../secret"));
-  EXPECT_FALSE((*other)->stat("absolute"));
+  const auto root = must(open_root("/"));
+  const auto other = must(root->open_as_root(folder / "root"));
+  EXPECT_EQ(other->read("/link").value_or(""), "text");
+  EXPECT_FALSE(other->read("absolute"));
+  EXPECT_FALSE(other->read("../secret"));
+  EXPECT_FALSE(other->stat("absolute"));
 }
 
 TEST(LiveRoot, SaysHowFullAMountIs) {
-  const auto root = open_root("/");
-  ASSERT_TRUE(root);
-  const auto use = (*root)->mount_use("proc");
-  ASSERT_TRUE(use);
-  EXPECT_EQ(use->type_magic, 0x9fa0U);  // PROC_SUPER_MAGIC
+  const auto root = must(open_root("/"));
+  const auto use = must(root->mount_use("proc"));
+  EXPECT_EQ(use.type_magic, 0x9fa0U);  // PROC_SUPER_MAGIC
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "lib/os/atomic_file.h"
+#include "tests/support/must.h"
 #include "tests/support/temporary_folder.h"
 
 namespace dlprobe {
@@ -14,16 +15,15 @@ TEST(GrowingFile, GivesWhatIsAppendedFromThenOn) {
   const TemporaryFolder folder;
   const UniqueFd log(::open((folder / "log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600));
   ASSERT_TRUE(write_all(log.get(), "before", "log"));
-  auto file = GrowingFile::behind(log.get());
-  ASSERT_TRUE(file);
-  EXPECT_EQ(file->read_new(100), "");
+  auto file = must(GrowingFile::behind(log.get()));
+  EXPECT_EQ(file.read_new(100), "");
   ASSERT_TRUE(write_all(log.get(), "one two", "log"));
-  EXPECT_EQ(file->read_new(3), "one");
-  EXPECT_EQ(file->read_new(100), " two");
-  EXPECT_EQ(file->read_new(100), "");
+  EXPECT_EQ(file.read_new(3), "one");
+  EXPECT_EQ(file.read_new(100), " two");
+  EXPECT_EQ(file.read_new(100), "");
   ASSERT_EQ(::ftruncate(log.get(), 0), 0);
   ASSERT_TRUE(write_all(log.get(), "anew", "log"));
-  EXPECT_EQ(file->read_new(100), "anew");
+  EXPECT_EQ(file.read_new(100), "anew");
 }
 
 TEST(GrowingFile, APipeIsNoFile) {

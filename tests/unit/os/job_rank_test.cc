@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "tests/support/must.h"
+
 namespace dlprobe {
 namespace {
 
@@ -28,15 +30,14 @@ TEST(JobRank, OfTorchrun) {
 }
 
 TEST(JobRank, WhatTheInnerLauncherHasSetCounts) {
-  const auto rank = job_rank_of(environ_of({"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_JOB_ID=7",
-                                            "SLURM_STEP_ID=0", "RANK=3", "WORLD_SIZE=4"}));
-  ASSERT_TRUE(rank);
-  EXPECT_EQ(rank->rank, 3);
-  const auto of_slurm = job_rank_of(
-      environ_of({"SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_JOB_ID=7", "SLURM_STEP_ID=0"}));
-  ASSERT_TRUE(of_slurm);
-  EXPECT_EQ(of_slurm->job, "7:0");
-  EXPECT_EQ(of_slurm->rank, 1);
+  const auto rank =
+      must(job_rank_of(environ_of({"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_JOB_ID=7",
+                                   "SLURM_STEP_ID=0", "RANK=3", "WORLD_SIZE=4"})));
+  EXPECT_EQ(rank.rank, 3);
+  const auto of_slurm = must(job_rank_of(
+      environ_of({"SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_JOB_ID=7", "SLURM_STEP_ID=0"})));
+  EXPECT_EQ(of_slurm.job, "7:0");
+  EXPECT_EQ(of_slurm.rank, 1);
 }
 
 TEST(JobRank, ABatchScriptOfSlurmIsInNoStep) {

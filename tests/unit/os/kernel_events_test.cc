@@ -14,6 +14,7 @@
 #include "lib/base/units.h"
 #include "lib/os/clock.h"
 #include "lib/os/wake_set.h"
+#include "tests/support/must.h"
 #include "tests/support/scoped_child.h"
 
 namespace dlprobe {
@@ -103,14 +104,13 @@ TEST(WakeSet, WakesOnceForEachTimeThatADescriptorBecomesReadable) {
   ASSERT_EQ(::pipe(ends.data()), 0);
   const UniqueFd reads(ends[0]);
   const UniqueFd writes(ends[1]);
-  const auto set = WakeSet::create();
-  ASSERT_TRUE(set);
-  ASSERT_TRUE(set->add(reads.get()));
-  pollfd polled{.fd = set->descriptor(), .events = POLLIN, .revents = 0};
+  const auto set = must(WakeSet::create());
+  ASSERT_TRUE(set.add(reads.get()));
+  pollfd polled{.fd = set.descriptor(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(::poll(&polled, 1, 0), 0);
   ASSERT_EQ(::write(writes.get(), "x", 1), 1);
   EXPECT_EQ(::poll(&polled, 1, 0), 1);
-  set->clear();
+  set.clear();
   EXPECT_EQ(::poll(&polled, 1, 0), 0) << "what was not read does not wake again";
   ASSERT_EQ(::write(writes.get(), "x", 1), 1);
   EXPECT_EQ(::poll(&polled, 1, 0), 1);

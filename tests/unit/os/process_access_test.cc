@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "lib/os/machine.h"
+#include "tests/support/must.h"
 
 namespace dlprobe {
 namespace {
@@ -20,14 +21,13 @@ TEST(SystemProcesses, ReadsTheExitStatusOfAReapedProcess) {
   const SystemProcesses processes;
   const pid_t child = ::fork();
   if (child == 0) ::_exit(7);
-  const auto pidfd = processes.open_pidfd(child);
-  ASSERT_TRUE(pidfd) << to_string(pidfd.error());
+  const auto pidfd = must(processes.open_pidfd(child));
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
-  const std::array fds = {pidfd->get()};
+  const std::array fds = {pidfd.get()};
   EXPECT_TRUE(processes.ended(fds)[0]);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  const auto status = processes.exit_status(pidfd->get());
+  const auto status = processes.exit_status(pidfd.get());
   if (!status && status.error().code == ErrorCode::kUnsupported) {
     GTEST_SKIP() << "PIDFD_GET_INFO with exit codes needs Linux 6.15";
   }
@@ -37,9 +37,8 @@ TEST(SystemProcesses, ReadsTheExitStatusOfAReapedProcess) {
 
 TEST(SystemProcesses, ALivingProcessHasNotEnded) {
   const SystemProcesses processes;
-  const auto pidfd = processes.open_pidfd(::getpid());
-  ASSERT_TRUE(pidfd);
-  const std::array fds = {pidfd->get(), -1};
+  const auto pidfd = must(processes.open_pidfd(::getpid()));
+  const std::array fds = {pidfd.get(), -1};
   const auto ended = processes.ended(fds);
   EXPECT_FALSE(ended[0]);
   EXPECT_FALSE(ended[1]);
@@ -66,15 +65,13 @@ TEST(SystemProcesses, TellsWhichPagesAreInMemory) {
   std::span(static_cast<char*>(memory), 3 * page)[page] = 1;
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): an address of the target
   const auto address = reinterpret_cast<uint64_t>(memory);
-  const auto present = SystemProcesses().pages_in_memory(::getpid(), address, 3);
-  ASSERT_TRUE(present) << to_string(present.error());
-  EXPECT_EQ(*present, (std::vector<bool>{false, true, false}));
+  const auto present = must(SystemProcesses().pages_in_memory(::getpid(), address, 3));
+  EXPECT_EQ(present, (std::vector<bool>{false, true, false}));
   ::munmap(memory, 3 * page);
 }
 
 TEST(SystemProcesses, ListsSharedMappingsOfFilesAlone) {
-  const auto machine = live_machine();
-  ASSERT_TRUE(machine);
+  const auto machine = must(live_machine());
   const int fd = static_cast<int>(::memfd_create("dlprobe-test", MFD_CLOEXEC));
   ASSERT_GE(fd, 0);
   ASSERT_EQ(::ftruncate(fd, 8192), 0);
@@ -82,9 +79,8 @@ TEST(SystemProcesses, ListsSharedMappingsOfFilesAlone) {
   ASSERT_NE(shared, MAP_FAILED);
   struct stat status{};
   ASSERT_EQ(::fstat(fd, &status), 0);
-  const auto self = machine->root->open_directory("proc/self");
-  ASSERT_TRUE(self);
-  const auto mappings = machine->processes->shared_mappings(**self);
+  const auto self = must(machine.root->open_directory("proc/self"));
+  const auto mappings = machine.processes->shared_mappings(*self);
   ::munmap(shared, 8192);
   ::close(fd);
   if (!mappings && mappings.error().code == ErrorCode::kUnsupported) {

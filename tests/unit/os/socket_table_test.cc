@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lib/base/unique_fd.h"
+#include "tests/support/must.h"
 
 namespace dlprobe {
 namespace {
@@ -42,10 +43,9 @@ TEST(SocketTable, KnowsBothEndsOfAPair) {
   const UniqueFd one(pair[0]);
   UniqueFd other(pair[1]);
   const uint64_t other_inode = inode_of(other);
-  const auto socket = look_up(one);
-  ASSERT_TRUE(socket);
-  EXPECT_EQ(socket->peer, other_inode);
-  EXPECT_FALSE(socket->listens);
+  const auto socket = must(look_up(one));
+  EXPECT_EQ(socket.peer, other_inode);
+  EXPECT_FALSE(socket.listens);
   other.reset();
   EXPECT_NE(look_up(one)->peer, other_inode);
 }
@@ -62,10 +62,9 @@ TEST(SocketTable, KnowsWhoWaitsToBeAccepted) {
   socklen_t length = sizeof address;
   ASSERT_EQ(::getsockname(server.get(), generic, &length), 0);
   ASSERT_EQ(::connect(client.get(), generic, length), 0);
-  const auto socket = look_up(server);
-  ASSERT_TRUE(socket);
-  EXPECT_TRUE(socket->listens);
-  EXPECT_EQ(socket->waiting_clients, std::vector<uint64_t>{inode_of(client)});
+  const auto socket = must(look_up(server));
+  EXPECT_TRUE(socket.listens);
+  EXPECT_EQ(socket.waiting_clients, std::vector<uint64_t>{inode_of(client)});
 }
 
 TEST(SocketTable, OfAProcessThatIsNotThere) {

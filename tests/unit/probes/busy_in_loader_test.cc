@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "tests/support/must.h"
 #include "tests/unit/probes/hang_scene.h"
 #include "tests/unit/probes/scene.h"
 
@@ -45,14 +46,13 @@ std::optional<Finding> busy_in(const HangScene& scene, int looks = 18) {
 }
 
 TEST(BusyInLoader, ASamplerThatFindsNoIndex) {
-  const auto finding = busy_in(scene_of_sampler());
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(HangScene::kTrainer)});
-  EXPECT_EQ(finding->message.plain(),
+  const auto finding = must(busy_in(scene_of_sampler()));
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(HangScene::kTrainer)});
+  EXPECT_EQ(finding.message.plain(),
             "trainer 100 computes inside its loader (BalancedDraw.__iter__, /srv/sampler.py:19), "
             "for 17.0 s at least: both workers wait for a task, and got none");
-  EXPECT_EQ(finding->remedies.front().commands.size(), 1U);
+  EXPECT_EQ(finding.remedies.front().commands.size(), 1U);
 }
 
 // The other rank, here in place of a worker, waits for it in a collective operation.
@@ -79,17 +79,15 @@ TEST(BusyInLoader, ARankThatOthersWaitFor) {
 }
 
 TEST(BusyInLoader, AShortTimeIsAWord) {
-  const auto finding = busy_in(scene_of_sampler(), 4);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
+  const auto finding = must(busy_in(scene_of_sampler(), 4));
+  EXPECT_EQ(finding.severity, Severity::kInfo);
 }
 
 TEST(BusyInLoader, ASamplerThatBeganWithinTheWatchCountsFromThen) {
   HangScene scene = scene_of_sampler();
   scene.works_until(scene.main(HangScene::kTrainer), 12);
-  const auto finding = busy_in(scene);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
+  const auto finding = must(busy_in(scene));
+  EXPECT_EQ(finding.severity, Severity::kInfo);
 }
 
 TEST(BusyInLoader, ABatchThatTakesLongToUnpickle) {
@@ -98,9 +96,8 @@ TEST(BusyInLoader, ABatchThatTakesLongToUnpickle) {
               {python("Batch.__setstate__", "/srv/data.py", 8),
                python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 122),
                of_torch("_try_get_data"), next_batch(), training_loop()});
-  const auto finding = busy_in(scene);
-  ASSERT_TRUE(finding);
-  EXPECT_TRUE(finding->remedies.front().commands.empty()) << "no sampler is in it";
+  const auto finding = must(busy_in(scene));
+  EXPECT_TRUE(finding.remedies.front().commands.empty()) << "no sampler is in it";
 }
 
 TEST(BusyInLoader, AThreadThatPinsABatch) {
@@ -110,10 +107,9 @@ TEST(BusyInLoader, AThreadThatPinsABatch) {
   scene.run(pinning);
   scene.stack(pinning, {python("Batch.pin_memory", "/srv/data.py", 12),
                         of_torch("_pin_memory_loop", "_utils/pin_memory.py")});
-  const auto finding = busy_in(scene);
-  ASSERT_TRUE(finding);
-  EXPECT_TRUE(finding->message.plain().starts_with("thread 150 of trainer 100 computes"))
-      << finding->message.plain();
+  const auto finding = must(busy_in(scene));
+  EXPECT_TRUE(finding.message.plain().starts_with("thread 150 of trainer 100 computes"))
+      << finding.message.plain();
 }
 
 TEST(BusyInLoader, ASlowSamplerHandsOutTasks) {
@@ -121,10 +117,9 @@ TEST(BusyInLoader, ASlowSamplerHandsOutTasks) {
   scene.wakes(scene.main(kIdle));
   scene.reads_until(kIdle, 17);
   scene.reads_until(HangScene::kTrainer, 17);
-  const auto finding = busy_in(scene);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kInfo);
-  EXPECT_EQ(finding->message.plain(),
+  const auto finding = must(busy_in(scene));
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(finding.message.plain(),
             "trainer 100 is slower than its workers: it was at work inside its loader at 18 of 18 "
             "looks (BalancedDraw.__iter__, /srv/sampler.py:19); both workers mostly waited for a "
             "task");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/support/must.h"
 #include "tests/unit/probes/scene.h"
 
 namespace dlprobe {
@@ -56,12 +57,11 @@ class EpochEnd : public testing::Test {
 TEST_F(EpochEnd, AWaitForEachEndedWorkerIsCertain) {
   ended(2, 6.5, kFirstSentinel);
   ended(7, 12, kSecondSentinel);
-  const auto finding = found();
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_EQ(number(*finding, "processes"), 2);
-  EXPECT_EQ(finding->message.plain(),
+  const auto finding = must(found());
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(number(finding, "processes"), 2);
+  EXPECT_EQ(finding.message.plain(),
             "trainer 100 waited 10.0 s at the end of an epoch for 2 workers that had already "
             "ended: torch_shm_manager keeps their pipes open");
 }
@@ -75,9 +75,8 @@ TEST_F(EpochEnd, AnInterruptedJoinGoesOn) {
 TEST_F(EpochEnd, AWaitOnOnePipeIsLikelyWhereNoWaitForABatchWasSeen) {
   scene.run().samples.clear();
   ended(2, 7, kFirstSentinel);
-  const auto finding = found();
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  const auto finding = must(found());
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
 }
 
 TEST_F(EpochEnd, AWaitForABatchOfWorkersThatEndedIsAnotherMatter) {
@@ -90,10 +89,9 @@ TEST_F(EpochEnd, WhatBeganWhileWorkersStillWorkedDoesNotCount) {
   look(2, 'R');
   ended(4, 6.5, kFirstSentinel);
   ended(7, 11.5, kSecondSentinel);
-  const auto finding = found();
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->first_seen, Scene::at(6.5));
-  EXPECT_EQ(finding->last_seen, Scene::at(11.5));
+  const auto finding = must(found());
+  EXPECT_EQ(finding.first_seen, Scene::at(6.5));
+  EXPECT_EQ(finding.last_seen, Scene::at(11.5));
 }
 
 TEST_F(EpochEnd, WorkersThatAreCollectedSoonDelayNothing) {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "probes/fd/growth.h"
+#include "tests/support/must.h"
 #include "tests/unit/probes/scene.h"
 
 namespace dlprobe {
@@ -590,10 +591,9 @@ std::vector<probes::fd::CountAt> series(double seconds,
 
 TEST(SteadyGrowth, HasTheSlope) {
   const auto counts = series(12, [](double at) { return 100 + 7 * at; });
-  const auto growth = probes::fd::steady_growth(counts, counts.back().at, 12 * kSecond);
-  ASSERT_TRUE(growth);
-  EXPECT_NEAR(growth->per_second, 7, 0.2);
-  EXPECT_EQ(growth->first, 100U);
+  const auto growth = must(probes::fd::steady_growth(counts, counts.back().at, 12 * kSecond));
+  EXPECT_NEAR(growth.per_second, 7, 0.2);
+  EXPECT_EQ(growth.first, 100U);
 }
 
 TEST(SteadyGrowth, IsNoStepNoPlateauAndNoFall) {

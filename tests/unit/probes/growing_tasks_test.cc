@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "probes/facts/deaths.h"
+#include "tests/support/must.h"
 #include "tests/unit/probes/scene.h"
 
 namespace dlprobe {
@@ -65,10 +66,9 @@ class GrowingTasks : public testing::Test {
 TEST_F(GrowingTasks, ThreadsOfAWorkerThatEndedWithItsJob) {
   threads_of_worker(30, 10);
   ends(30.2, 33);
-  const auto finding = told();
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->discriminator, "growing-threads");
-  EXPECT_EQ(finding->processes, std::vector{key_of(kGrowing)});
+  const auto finding = must(told());
+  EXPECT_EQ(finding.discriminator, "growing-threads");
+  EXPECT_EQ(finding.processes, std::vector{key_of(kGrowing)});
 }
 
 TEST_F(GrowingTasks, WhereThreadsStandSaysMoreThanWhatALibraryKeepsOfThem) {
@@ -119,10 +119,9 @@ TEST_F(GrowingTasks, AShortLifeThatGoesOnMayFillAPool) {
 
 TEST_F(GrowingTasks, ChildrenThatNobodyWaitsFor) {
   zombies_of_worker(12, 10, 1000);
-  const auto finding = told();
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->processes, std::vector{key_of(kGrowing)});
-  EXPECT_THAT(finding->message.plain(),
+  const auto finding = must(told());
+  EXPECT_EQ(finding.processes, std::vector{key_of(kGrowing)});
+  EXPECT_THAT(finding.message.plain(),
               testing::StartsWith("worker 101 does not wait for its children"));
 }
 
@@ -156,11 +155,10 @@ class GrowingLoaders : public GrowingTasks {
 
 TEST_F(GrowingLoaders, IteratorsThatAreKept) {
   workers(30, true);
-  const auto finding = told();
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->discriminator, "growing-processes") << "pipes come with it";
-  EXPECT_EQ(finding->processes, std::vector{key_of(Scene::kTrainerPid)});
-  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("keeps iterators of its loaders"));
+  const auto finding = must(told());
+  EXPECT_EQ(finding.discriminator, "growing-processes") << "pipes come with it";
+  EXPECT_EQ(finding.processes, std::vector{key_of(Scene::kTrainerPid)});
+  EXPECT_THAT(finding.message.plain(), testing::HasSubstr("keeps iterators of its loaders"));
 }
 
 TEST_F(GrowingLoaders, OneThatTakesLongToStart) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "tests/support/must.h"
 #include "tests/unit/probes/scene.h"
 
 namespace dlprobe {
@@ -399,9 +400,8 @@ TEST(MemoryLeak, WhatATrainerCollectsIsJoinedAtItsEnd) {
     job.run().end = {.at = Scene::at(23.7), .wait_status = 0};
     return find(job.watch(23.7), FindingCode::kWorkerMemoryLeak);
   };
-  const auto kept = ended(0);
-  ASSERT_TRUE(kept);
-  EXPECT_EQ(kept->severity, Severity::kWarning);
+  const auto kept = must(ended(0));
+  EXPECT_EQ(kept.severity, Severity::kWarning);
   EXPECT_FALSE(ended(230));
   EXPECT_FALSE(ended(0, 4)) << "too little";
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "probes/probe.h"
+#include "tests/support/must.h"
 #include "tests/unit/probes/scene.h"
 
 namespace dlprobe {
@@ -26,9 +27,8 @@ Scene watched(double busy_cpus, uint64_t own_ticks) {
 }
 
 TEST(OtherLoad, WhereOthersHadTheCpusSpeedsAreTooLow) {
-  const auto gap = gap_of_other_load(watched(2, 100).recording);
-  ASSERT_TRUE(gap);
-  EXPECT_THAT(gap->why.plain(), HasSubstr("other processes kept 1.2 of 2 CPUs busy"));
+  const auto gap = must(gap_of_other_load(watched(2, 100).recording));
+  EXPECT_THAT(gap.why.plain(), HasSubstr("other processes kept 1.2 of 2 CPUs busy"));
 }
 
 TEST(OtherLoad, TheJobItselfMayHaveThemAll) {

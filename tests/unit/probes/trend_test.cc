@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/units.h"
+#include "tests/support/must.h"
 
 namespace dlprobe {
 namespace {
@@ -128,9 +129,8 @@ TEST(FindGrowth, ASlowLeakIsFoundIn260Seconds) {
   ASSERT_TRUE(growth);
   EXPECT_NEAR(growth->per_second, 0.5 * kMB, 0.05 * kMB);
   EXPECT_TRUE(growth->is_long_watched);
-  const auto seconds = time_to_limit(*growth, 1000 * kMB);
-  ASSERT_TRUE(seconds);
-  EXPECT_NEAR(*seconds, 2000, 200);
+  const auto seconds = must(time_to_limit(*growth, 1000 * kMB));
+  EXPECT_NEAR(seconds, 2000, 200);
 }
 
 TEST(FindGrowth, WhatWasThinnedWithAgeStillTells) {
@@ -140,9 +140,8 @@ TEST(FindGrowth, WhatWasThinnedWithAgeStillTells) {
     if (point.at < 2880 * kSecond && point.at % kSecond != 0) continue;
     kept.push_back(point);
   }
-  const auto growth = find_growth(kept);
-  ASSERT_TRUE(growth);
-  EXPECT_NEAR(growth->per_second, 0.03 * kMB, 0.006 * kMB);
+  const auto growth = must(find_growth(kept));
+  EXPECT_NEAR(growth.per_second, 0.03 * kMB, 0.006 * kMB);
 }
 
 struct Healthy {
@@ -186,14 +185,12 @@ std::vector<SeriesPoint> counts_of(double seconds, const std::function<double(do
 
 TEST(StraightGrowth, IsFoundIn15Seconds) {
   const auto line = [](double t) { return 7 * kMB * t; };
-  const auto growth = find_byte_growth(series_of(15, line), {});
-  ASSERT_TRUE(growth);
-  EXPECT_TRUE(growth->is_brief);
-  EXPECT_NEAR(growth->per_second, 7 * kMB, 0.5 * kMB);
-  EXPECT_FALSE(reaches_limit_soon(*growth, 10 * kMB));
-  const auto longer = find_byte_growth(series_of(40, line), {});
-  ASSERT_TRUE(longer);
-  EXPECT_FALSE(longer->is_brief);
+  const auto growth = must(find_byte_growth(series_of(15, line), {}));
+  EXPECT_TRUE(growth.is_brief);
+  EXPECT_NEAR(growth.per_second, 7 * kMB, 0.5 * kMB);
+  EXPECT_FALSE(reaches_limit_soon(growth, 10 * kMB));
+  const auto longer = must(find_byte_growth(series_of(40, line), {}));
+  EXPECT_FALSE(longer.is_brief);
 }
 
 TEST(StraightGrowth, IsNoWarmUpNoStepAndNothingThatStopped) {
@@ -252,10 +249,9 @@ TEST(GrowthSinceBirth, IsProvedByAShortLookAndTheAge) {
       series.push_back({.at = age + i * (kSecond / 10), .value = std::floor(had + rate * i / 10)});
     return find_growth_since(0, series, 16);
   };
-  const auto growth = look(100 * kSecond, 4430, 44);
-  ASSERT_TRUE(growth);
-  EXPECT_NEAR(growth->per_second, 44, 2);
-  EXPECT_TRUE(growth->is_brief);
+  const auto growth = must(look(100 * kSecond, 4430, 44));
+  EXPECT_NEAR(growth.per_second, 44, 2);
+  EXPECT_TRUE(growth.is_brief);
   EXPECT_FALSE(look(100 * kSecond, 400, 44)) << "it began later";
   EXPECT_FALSE(look(100 * kSecond, 4430, 2)) << "it goes on no more";
   EXPECT_FALSE(look(10 * kSecond, 440, 44)) << "it may be its start";

@@ -1,11 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "tests/fuzz/parse_one.h"
+#include "tests/support/read_text.h"
 
 namespace dlprobe {
 namespace {
@@ -16,9 +15,7 @@ TEST(FuzzCorpus, EveryParserComesBack) {
   size_t texts = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(DLPROBE_FUZZ_CORPUS)) {
     if (!entry.is_regular_file()) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)),
-                           std::istreambuf_iterator<char>());
+    const std::string text = read_text(entry.path());
     const std::string parser = entry.path().parent_path().filename();
     ASSERT_TRUE(parse_one(parser, text)) << "no parser for " << entry.path();
     for (size_t length = 0; length < text.size(); ++length) {

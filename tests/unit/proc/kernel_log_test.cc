@@ -6,6 +6,7 @@
 #include "lib/proc/cgroup_memory.h"
 #include "lib/proc/pid_limits.h"
 #include "lib/proc/tracepoint_format.h"
+#include "tests/support/must.h"
 
 namespace dlprobe {
 namespace {
@@ -18,23 +19,21 @@ TEST(Kmsg, TheMessageIsWhatStandsBetweenSemicolonAndNewline) {
 }
 
 TEST(KernelMessage, ConstraintOfAGroupNamesTheLimitedOne) {
-  const auto entry = parse_kernel_message(
+  const auto entry = must(parse_kernel_message(
       "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/job,"
-      "task_memcg=/job/w,task=python3,pid=1234,uid=0");
-  ASSERT_TRUE(entry);
-  EXPECT_EQ(entry->kind, KernelLogKind::kOomKill);
-  EXPECT_EQ(entry->pid, 1234);
-  EXPECT_EQ(entry->whole_host, false);
-  EXPECT_EQ(entry->limited_cgroup, "/job");
+      "task_memcg=/job/w,task=python3,pid=1234,uid=0"));
+  EXPECT_EQ(entry.kind, KernelLogKind::kOomKill);
+  EXPECT_EQ(entry.pid, 1234);
+  EXPECT_EQ(entry.whole_host, false);
+  EXPECT_EQ(entry.limited_cgroup, "/job");
 }
 
 TEST(KernelMessage, ConstraintOfTheHost) {
-  const auto entry = parse_kernel_message(
+  const auto entry = must(parse_kernel_message(
       "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,"
-      "task_memcg=/,task=python3,pid=77,uid=1000");
-  ASSERT_TRUE(entry);
-  EXPECT_EQ(entry->whole_host, true);
-  EXPECT_EQ(entry->limited_cgroup, "");
+      "task_memcg=/,task=python3,pid=77,uid=1000"));
+  EXPECT_EQ(entry.whole_host, true);
+  EXPECT_EQ(entry.limited_cgroup, "");
 }
 
 TEST(KernelMessage, TheLimitThatWasMet) {
@@ -44,16 +43,15 @@ TEST(KernelMessage, TheLimitThatWasMet) {
 }
 
 TEST(KernelMessage, VictimOfAGroupAndOfTheHost) {
-  const auto group = parse_kernel_message(
+  const auto group = must(parse_kernel_message(
       "Memory cgroup out of memory: Killed process 12 (pt_data_worker) total-vm:200kB, "
       "anon-rss:60kB, "
-      "file-rss:4kB, shmem-rss:16kB, UID:0 pgtables:420kB oom_score_adj:0");
-  ASSERT_TRUE(group);
-  EXPECT_EQ(group->pid, 12);
-  EXPECT_EQ(group->whole_host, false);
-  EXPECT_EQ(group->anonymous_bytes, 60 * kKiB);
-  EXPECT_EQ(group->file_bytes, 4 * kKiB);
-  EXPECT_EQ(group->shmem_bytes, 16 * kKiB);
+      "file-rss:4kB, shmem-rss:16kB, UID:0 pgtables:420kB oom_score_adj:0"));
+  EXPECT_EQ(group.pid, 12);
+  EXPECT_EQ(group.whole_host, false);
+  EXPECT_EQ(group.anonymous_bytes, 60 * kKiB);
+  EXPECT_EQ(group.file_bytes, 4 * kKiB);
+  EXPECT_EQ(group.shmem_bytes, 16 * kKiB);
   EXPECT_EQ(parse_kernel_message("Out of memory: Killed process 9 (a) total-vm:1kB")->whole_host,
             true);
   EXPECT_EQ(parse_kernel_message("Killed process 9 (a) total-vm:1kB")->whole_host, std::nullopt);
@@ -98,24 +96,22 @@ TEST(KernelMessage, OtherLinesAreNone) {
 }
 
 TEST(TracepointFormat, IdAndFields) {
-  const auto format = parse_tracepoint_format(
+  const auto format = must(parse_tracepoint_format(
       "name: x\nID: 261\nformat:\n\tfield:int sig;\toffset:8;\tsize:4;\tsigned:1;\n"
-      "\tfield:char comm[16];\toffset:20;\tsize:16;\tsigned:0;\n");
-  ASSERT_TRUE(format);
-  EXPECT_EQ(format->id, 261U);
-  ASSERT_NE(format->find("comm"), nullptr);
-  EXPECT_EQ(format->find("comm")->offset, 20U);
-  EXPECT_EQ(format->find("comm")->size, 16U);
-  EXPECT_EQ(format->find("pid"), nullptr);
+      "\tfield:char comm[16];\toffset:20;\tsize:16;\tsigned:0;\n"));
+  EXPECT_EQ(format.id, 261U);
+  ASSERT_NE(format.find("comm"), nullptr);
+  EXPECT_EQ(format.find("comm")->offset, 20U);
+  EXPECT_EQ(format.find("comm")->size, 16U);
+  EXPECT_EQ(format.find("pid"), nullptr);
   EXPECT_FALSE(parse_tracepoint_format("name: x\n\tfield:int sig;\toffset:8;\tsize:4;\n"));
   EXPECT_FALSE(parse_tracepoint_format("ID: 1\n\tfield:int sig;\toffset:a;\tsize:4;\n"));
   EXPECT_FALSE(parse_tracepoint_format("ID: 1\n"));
 }
 
 TEST(CgroupEvents, OfV2) {
-  const auto events = parse_cgroup_events_v2("low 0\noom 1\noom_kill 2\noom_group_kill 3\n");
-  ASSERT_TRUE(events);
-  EXPECT_EQ(*events, (CgroupEventsV2{.oom = 1, .oom_kill = 2, .oom_group_kill = 3}));
+  const auto events = must(parse_cgroup_events_v2("low 0\noom 1\noom_kill 2\noom_group_kill 3\n"));
+  EXPECT_EQ(events, (CgroupEventsV2{.oom = 1, .oom_kill = 2, .oom_group_kill = 3}));
   EXPECT_EQ(parse_cgroup_events_v2("oom 1\noom_kill 2\n")->oom_group_kill, std::nullopt);
   EXPECT_FALSE(parse_cgroup_events_v2("oom 1\n"));
 }

@@ -10,6 +10,7 @@
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/net_tcp.h"
 #include "lib/proc/text.h"
+#include "tests/support/must.h"
 
 namespace dlprobe {
 namespace {
@@ -23,25 +24,23 @@ constexpr std::string_view kMounts =
     "31 27 0:28 /a\\040b /mnt/with\\040blank rw - tmpfs  rw\n";
 
 TEST(Mountinfo, FindsTheMountOnTop) {
-  const auto mounts = parse_mountinfo(kMounts);
-  ASSERT_TRUE(mounts) << to_string(mounts.error());
-  const MountEntry* shm = find_mount(*mounts, "/dev/shm");
+  const auto mounts = must(parse_mountinfo(kMounts));
+  const MountEntry* shm = find_mount(mounts, "/dev/shm");
   ASSERT_NE(shm, nullptr);
   EXPECT_EQ(shm->device, makedev(0, 27));
   EXPECT_EQ(shm->fs_type, "tmpfs");
   EXPECT_EQ(shm->source, "shm");
   EXPECT_EQ(shm->super_options, "rw,size=65536k");
-  EXPECT_EQ(find_mount(*mounts, "/dev/shmx")->mount_point, "/dev");
-  EXPECT_EQ(find_mount(*mounts, "/home")->mount_point, "/");
+  EXPECT_EQ(find_mount(mounts, "/dev/shmx")->mount_point, "/dev");
+  EXPECT_EQ(find_mount(mounts, "/home")->mount_point, "/");
 }
 
 TEST(Mountinfo, UndoesEscapesAndTakesAnEmptySource) {
-  const auto mounts = parse_mountinfo(kMounts);
-  ASSERT_TRUE(mounts);
-  EXPECT_EQ(mounts->back().mount_point, "/mnt/with blank");
-  EXPECT_EQ(mounts->back().root, "/a b");
-  EXPECT_EQ(mounts->back().source, "");
-  EXPECT_EQ(mounts->back().super_options, "rw");
+  const auto mounts = must(parse_mountinfo(kMounts));
+  EXPECT_EQ(mounts.back().mount_point, "/mnt/with blank");
+  EXPECT_EQ(mounts.back().root, "/a b");
+  EXPECT_EQ(mounts.back().source, "");
+  EXPECT_EQ(mounts.back().super_options, "rw");
 }
 
 TEST(Mountinfo, RefusesWhatIsCutOff) {
@@ -55,9 +54,8 @@ constexpr std::string_view kCpus =
     "intr 5 0 0\n";
 
 TEST(CpuStat, WhatOthersTookOfAVirtualMachineIsBusyAndWaitsForDisksAreNot) {
-  const auto times = parse_cpu_stat(kCpus);
-  ASSERT_TRUE(times) << to_string(times.error());
-  EXPECT_THAT(*times,
+  const auto times = must(parse_cpu_stat(kCpus));
+  EXPECT_THAT(times,
               testing::ElementsAre(CpuTime{.number = 0, .busy_ticks = 21, .total_ticks = 131},
                                    CpuTime{.number = 7, .busy_ticks = 23, .total_ticks = 133}));
 }
@@ -77,14 +75,13 @@ constexpr std::string_view kMeminfo =
     "CommitLimit:          70 kB\nCommitted_AS:         60 kB\n";
 
 TEST(Meminfo, GivesBytes) {
-  const auto memory = parse_meminfo(kMeminfo);
-  ASSERT_TRUE(memory);
-  EXPECT_EQ(memory->total_bytes, uint64_t{24684084} * 1024);
-  EXPECT_EQ(memory->available_bytes, uint64_t{24165644} * 1024);
-  EXPECT_EQ(memory->shmem_bytes, 8872U * 1024);
-  EXPECT_EQ(memory->swap_free_bytes, 40U * 1024);
-  EXPECT_EQ(memory->committed_bytes, 60U * 1024);
-  EXPECT_EQ(memory->commit_limit_bytes, 70U * 1024);
+  const auto memory = must(parse_meminfo(kMeminfo));
+  EXPECT_EQ(memory.total_bytes, uint64_t{24684084} * 1024);
+  EXPECT_EQ(memory.available_bytes, uint64_t{24165644} * 1024);
+  EXPECT_EQ(memory.shmem_bytes, 8872U * 1024);
+  EXPECT_EQ(memory.swap_free_bytes, 40U * 1024);
+  EXPECT_EQ(memory.committed_bytes, 60U * 1024);
+  EXPECT_EQ(memory.commit_limit_bytes, 70U * 1024);
   EXPECT_FALSE(parse_meminfo(kMeminfo.substr(0, 160)));
 }
 
@@ -109,15 +106,14 @@ TEST(MemoryPressure, GivesTotals) {
 }
 
 TEST(CgroupMemory, ReadsV1) {
-  const auto stat = parse_cgroup_stat_v1(
+  const auto stat = must(parse_cgroup_stat_v1(
       "cache 9302016\nshmem 1\nhierarchical_memory_limit 67108864\ntotal_cache 9302016\n"
-      "total_rss 4096\ntotal_shmem 9084928\ntotal_swap 8192\n");
-  ASSERT_TRUE(stat);
-  EXPECT_EQ(stat->anon_bytes, 4096U);
-  EXPECT_EQ(stat->file_bytes, 9302016U - 9084928U);
-  EXPECT_EQ(stat->swap_bytes, 8192U);
-  EXPECT_EQ(stat->shmem_bytes, 9084928U);
-  EXPECT_EQ(stat->hierarchical_limit, 67108864U);
+      "total_rss 4096\ntotal_shmem 9084928\ntotal_swap 8192\n"));
+  EXPECT_EQ(stat.anon_bytes, 4096U);
+  EXPECT_EQ(stat.file_bytes, 9302016U - 9084928U);
+  EXPECT_EQ(stat.swap_bytes, 8192U);
+  EXPECT_EQ(stat.shmem_bytes, 9084928U);
+  EXPECT_EQ(stat.hierarchical_limit, 67108864U);
   EXPECT_EQ(parse_cgroup_oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n").value_or(0),
             2U);
 }
@@ -158,14 +154,13 @@ TEST(CgroupCpu, ReadsTheQuotaOfV1) {
 }
 
 TEST(CgroupMount, TheGroupIsBelowWhatIsMounted) {
-  const auto mounts = parse_mountinfo(
-      "30 1 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
-      "31 1 0:27 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
-      "32 1 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
-      "33 1 0:27 / /mnt rw - cgroup cgroup rw,memory\n");
-  ASSERT_TRUE(mounts);
+  const auto mounts = must(
+      parse_mountinfo("30 1 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+                      "31 1 0:27 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+                      "32 1 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+                      "33 1 0:27 / /mnt rw - cgroup cgroup rw,memory\n"));
   const CgroupEntry v1{.hierarchy = 4, .controllers = {"memory"}, .path = "/docker/abc/x/y"};
-  const auto folders = cgroup_folders(v1, *mounts, "memory");
+  const auto folders = cgroup_folders(v1, mounts, "memory");
   ASSERT_EQ(folders.size(), 2U);
   EXPECT_EQ(folders[0].path, "/sys/fs/cgroup/memory/x/y");
   EXPECT_EQ(folders[0].levels, 2);
@@ -173,18 +168,17 @@ TEST(CgroupMount, TheGroupIsBelowWhatIsMounted) {
   EXPECT_EQ(folders[1].levels, 4);
 
   const CgroupEntry sibling{.hierarchy = 4, .controllers = {"memory"}, .path = "/docker/abcd"};
-  EXPECT_EQ(cgroup_folders(sibling, *mounts, "memory").size(), 1U) << "abcd is not below abc";
+  EXPECT_EQ(cgroup_folders(sibling, mounts, "memory").size(), 1U) << "abcd is not below abc";
   const CgroupEntry v2{.hierarchy = 0, .controllers = {}, .path = "/"};
-  ASSERT_EQ(cgroup_folders(v2, *mounts, "memory").size(), 1U);
-  EXPECT_EQ(cgroup_folders(v2, *mounts, "memory")[0].path, "/sys/fs/cgroup/unified");
+  ASSERT_EQ(cgroup_folders(v2, mounts, "memory").size(), 1U);
+  EXPECT_EQ(cgroup_folders(v2, mounts, "memory")[0].path, "/sys/fs/cgroup/unified");
 }
 
 TEST(NetTcp, ReadsAddressesStateAndInode) {
-  const auto sockets = parse_net_tcp(
+  const auto sockets = must(parse_net_tcp(
       "  sl  local_address rem_address   st tx_queue ...\n"
-      "   0: 0100007F:1F90 0100007F:C001 01 0:0 00:0 0     0        0 902 1 0 20 4 0 10 -1\n");
-  ASSERT_TRUE(sockets) << to_string(sockets.error());
-  EXPECT_EQ(*sockets,
+      "   0: 0100007F:1F90 0100007F:C001 01 0:0 00:0 0     0        0 902 1 0 20 4 0 10 -1\n"));
+  EXPECT_EQ(sockets,
             (std::vector<TcpSocket>{
                 {.local = "0100007F:1F90", .remote = "0100007F:C001", .state = 1, .inode = 902}}));
   EXPECT_FALSE(parse_net_tcp("  sl\n 0: 0100007F:1F90 0100007F:C001 01 0:0\n"));

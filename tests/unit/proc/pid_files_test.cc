@@ -17,6 +17,7 @@
 #include "lib/proc/sched_file.h"
 #include "lib/proc/smaps_rollup.h"
 #include "lib/proc/syscall_file.h"
+#include "tests/support/must.h"
 
 namespace dlprobe {
 namespace {
@@ -47,9 +48,8 @@ const std::string kSched =
     "se.exec_start                                :      43561729.432785\n";
 
 TEST(SchedFile, GivesTheClockOfTheLastRun) {
-  const auto clock = parse_sched_file(kSched);
-  ASSERT_TRUE(clock) << to_string(clock.error());
-  EXPECT_EQ(*clock, 43561729432785U);
+  const auto clock = must(parse_sched_file(kSched));
+  EXPECT_EQ(clock, 43561729432785U);
   expect_every_truncation_refused(kSched, parse_sched_file);
 }
 
@@ -60,24 +60,23 @@ TEST(SchedFile, RefusesWhatIsNoTime) {
 }
 
 TEST(PidStat, GivesTheFieldsOfTheManual) {
-  const auto stat = parse_pid_stat(kStat);
-  ASSERT_TRUE(stat) << to_string(stat.error());
-  EXPECT_EQ(stat->pid, 8931);
-  EXPECT_EQ(stat->comm, "cat");
-  EXPECT_EQ(stat->state, 'R');
-  EXPECT_EQ(stat->ppid, 8929);
-  EXPECT_EQ(stat->minor_faults, 101U);
-  EXPECT_EQ(stat->major_faults, 7U);
-  EXPECT_EQ(stat->utime_ticks, 3U);
-  EXPECT_EQ(stat->stime_ticks, 4U);
-  EXPECT_EQ(stat->threads, 2);
-  EXPECT_EQ(stat->start_ticks, 124727U);
-  EXPECT_EQ(stat->start_code, 94115778179072U);
-  EXPECT_EQ(stat->start_stack, 140735671943472U);
-  EXPECT_EQ(stat->arg_start, 140735671945901U);
-  EXPECT_EQ(stat->processor, 0);
-  EXPECT_EQ(stat->exit_code, 9);
-  EXPECT_FALSE(is_kernel_thread(*stat));
+  const auto stat = must(parse_pid_stat(kStat));
+  EXPECT_EQ(stat.pid, 8931);
+  EXPECT_EQ(stat.comm, "cat");
+  EXPECT_EQ(stat.state, 'R');
+  EXPECT_EQ(stat.ppid, 8929);
+  EXPECT_EQ(stat.minor_faults, 101U);
+  EXPECT_EQ(stat.major_faults, 7U);
+  EXPECT_EQ(stat.utime_ticks, 3U);
+  EXPECT_EQ(stat.stime_ticks, 4U);
+  EXPECT_EQ(stat.threads, 2);
+  EXPECT_EQ(stat.start_ticks, 124727U);
+  EXPECT_EQ(stat.start_code, 94115778179072U);
+  EXPECT_EQ(stat.start_stack, 140735671943472U);
+  EXPECT_EQ(stat.arg_start, 140735671945901U);
+  EXPECT_EQ(stat.processor, 0);
+  EXPECT_EQ(stat.exit_code, 9);
+  EXPECT_FALSE(is_kernel_thread(stat));
 }
 
 TEST(PidStat, CommMayHoldBlanksParenthesesAndNewlines) {
@@ -118,9 +117,8 @@ TEST(PidStat, RefusesWhatIsNotANumber) {
 }
 
 TEST(PidStatm, GivesPages) {
-  const auto statm = parse_pid_statm("765 438 410 5 0 123 0\n");
-  ASSERT_TRUE(statm);
-  EXPECT_EQ(*statm, (PidStatm{.size = 765, .resident = 438, .shared = 410}));
+  const auto statm = must(parse_pid_statm("765 438 410 5 0 123 0\n"));
+  EXPECT_EQ(statm, (PidStatm{.size = 765, .resident = 438, .shared = 410}));
 }
 
 TEST(PidStatm, RefusesEveryTruncationAndMoreFields) {
@@ -144,41 +142,37 @@ const std::string kStatus618 =
     kStatusTail;
 
 TEST(PidStatus, GivesTheFieldsOfLinux618) {
-  const auto status = parse_pid_status(kStatus618);
-  ASSERT_TRUE(status) << to_string(status.error());
-  EXPECT_EQ(status->tgid, 4711);
-  EXPECT_EQ(status->uid, 1000U);
-  EXPECT_THAT(status->namespace_pids, ElementsAre(4711, 12));
-  EXPECT_EQ(status->threads, 3);
-  EXPECT_EQ(status->swap_bytes, 12U * 1024);
+  const auto status = must(parse_pid_status(kStatus618));
+  EXPECT_EQ(status.tgid, 4711);
+  EXPECT_EQ(status.uid, 1000U);
+  EXPECT_THAT(status.namespace_pids, ElementsAre(4711, 12));
+  EXPECT_EQ(status.threads, 3);
+  EXPECT_EQ(status.swap_bytes, 12U * 1024);
 }
 
 TEST(PidStatus, KnowsTheSignalsThatTorchWorkersCatch) {
-  const auto status = parse_pid_status(kStatus618);
-  ASSERT_TRUE(status);
-  const ProcessInfo info{.signals_caught = status->signals_caught};
+  const auto status = must(parse_pid_status(kStatus618));
+  const ProcessInfo info{.signals_caught = status.signals_caught};
   for (const int signal : {SIGBUS, SIGSEGV, SIGFPE, SIGTERM})
     EXPECT_EQ(info.catches(signal), true);
   EXPECT_EQ(info.catches(SIGCHLD), false);
 }
 
 TEST(PidStatus, AKernelThreadOfLinux61HasNoMemory) {
-  const auto status = parse_pid_status(
-      "Name:\tkworker/0:1\nState:\tI "
-      "(idle)\nTgid:\t9\nPid:\t9\nPPid:\t2\nTracerPid:\t0\nUid:\t0\t0\t0\t0\n"
-      "NSpid:\t9\n" +
-      kStatusTail);
-  ASSERT_TRUE(status);
-  EXPECT_FALSE(status->swap_bytes);
+  const auto status =
+      must(parse_pid_status("Name:\tkworker/0:1\nState:\tI "
+                            "(idle)\nTgid:\t9\nPid:\t9\nPPid:\t2\nTracerPid:\t0\nUid:\t0\t0\t0\t0\n"
+                            "NSpid:\t9\n" +
+                            kStatusTail));
+  EXPECT_FALSE(status.swap_bytes);
 }
 
 TEST(PidStatus, AProcessCannotForgeALineByItsName) {
   // The kernel escapes newlines in Name, so a name cannot make a line of its own.
   std::string text = kStatus618;
   text.replace(text.find("pt_data_worker"), 14, "x\\nTracerPid:\\t1");
-  const auto status = parse_pid_status(text);
-  ASSERT_TRUE(status);
-  EXPECT_EQ(status->tracer_pid, 0);
+  const auto status = must(parse_pid_status(text));
+  EXPECT_EQ(status.tracer_pid, 0);
 }
 
 TEST(PidStatus, RefusesEveryTruncation) {
@@ -192,18 +186,16 @@ const std::string kLimits =
     "Max realtime timeout      unlimited            unlimited            us        \n";
 
 TEST(PidLimits, GivesOpenFiles) {
-  const auto limit = parse_open_files_limit(kLimits);
-  ASSERT_TRUE(limit) << to_string(limit.error());
-  EXPECT_EQ(limit->soft, 1024U);
-  EXPECT_EQ(limit->hard, 524288U);
+  const auto limit = must(parse_open_files_limit(kLimits));
+  EXPECT_EQ(limit.soft, 1024U);
+  EXPECT_EQ(limit.hard, 524288U);
 }
 
 TEST(PidLimits, UnlimitedIsNothing) {
   std::string text = kLimits;
   text.replace(text.find("524288   "), 9, "unlimited");
-  const auto limit = parse_open_files_limit(text);
-  ASSERT_TRUE(limit);
-  EXPECT_FALSE(limit->hard);
+  const auto limit = must(parse_open_files_limit(text));
+  EXPECT_FALSE(limit.hard);
 }
 
 TEST(PidLimits, RefusesEveryTruncation) {
@@ -222,33 +214,30 @@ TEST(PidCgroup, FindsTheMemoryHierarchyOfV1) {
 }
 
 TEST(PidCgroup, FallsBackToV2AndToNone) {
-  const auto unified = parse_pid_cgroup("0::/user.slice/x.scope\n");
-  ASSERT_TRUE(unified);
-  ASSERT_NE(controller_cgroup(*unified, "memory"), nullptr);
-  EXPECT_EQ(controller_cgroup(*unified, "memory")->path, "/user.slice/x.scope");
-  const auto none = parse_pid_cgroup("3:cpu:/\n");
-  ASSERT_TRUE(none);
-  EXPECT_EQ(controller_cgroup(*none, "memory"), nullptr);
+  const auto unified = must(parse_pid_cgroup("0::/user.slice/x.scope\n"));
+  ASSERT_NE(controller_cgroup(unified, "memory"), nullptr);
+  EXPECT_EQ(controller_cgroup(unified, "memory")->path, "/user.slice/x.scope");
+  const auto none = must(parse_pid_cgroup("3:cpu:/\n"));
+  EXPECT_EQ(controller_cgroup(none, "memory"), nullptr);
   EXPECT_FALSE(parse_pid_cgroup("3:cpu\n"));
   EXPECT_FALSE(parse_pid_cgroup("0::/user.slice/x.scope"));
 }
 
 TEST(Maps, GivesSharedMappingsOfFilesAlone) {
-  const auto entries = parse_shared_maps(
+  const auto entries = must(parse_shared_maps(
       "562e7ba29000-562e7ba2b000 r--p 00000000 fe:00 260131                     /usr/bin/cat\n"
       "7f0000000000-7f0001000000 rw-s 00000000 00:1d 42                         "
       "/dev/shm/torch_1_2_3 (deleted)\n"
       "7f0002000000-7f0003000000 rw-s 00000000 00:01 77                         /dev/zero "
       "(deleted)\n"
       "7fca06646000-7fca06668000 rw-p 00000000 00:00 0 \n"
-      "7ffe4cda0000-7ffe4cda4000 rw-s 00000000 00:00 0                          [anon_shmem:x]\n");
-  ASSERT_TRUE(entries) << to_string(entries.error());
-  ASSERT_EQ(entries->size(), 2U);
-  EXPECT_EQ((*entries)[0], (SharedMapping{.begin = 0x7f0000000000,
-                                          .end = 0x7f0001000000,
-                                          .device = makedev(0, 0x1d),
-                                          .inode = 42,
-                                          .name = "/dev/shm/torch_1_2_3 (deleted)"}));
+      "7ffe4cda0000-7ffe4cda4000 rw-s 00000000 00:00 0                          [anon_shmem:x]\n"));
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0], (SharedMapping{.begin = 0x7f0000000000,
+                                       .end = 0x7f0001000000,
+                                       .device = makedev(0, 0x1d),
+                                       .inode = 42,
+                                       .name = "/dev/shm/torch_1_2_3 (deleted)"}));
 }
 
 TEST(Maps, RefusesWhatIsCutOffOrIsNoMapping) {
@@ -265,28 +254,24 @@ const std::string kRollup =
     "Swap:                  4 kB\nSwapPss:               0 kB\nLocked:                0 kB\n";
 
 TEST(SmapsRollup, GivesSums) {
-  const auto rollup = parse_smaps_rollup(kRollup);
-  ASSERT_TRUE(rollup);
-  EXPECT_EQ(*rollup, (SmapsRollup{.rss_bytes = 1616 * 1024,
-                                  .pss_bytes = 382 * 1024,
-                                  .swap_bytes = 4096,
-                                  .pss_anon_bytes = 90 * 1024,
-                                  .private_bytes = 80 * 1024}));
+  const auto rollup = must(parse_smaps_rollup(kRollup));
+  EXPECT_EQ(rollup, (SmapsRollup{.rss_bytes = 1616 * 1024,
+                                 .pss_bytes = 382 * 1024,
+                                 .swap_bytes = 4096,
+                                 .pss_anon_bytes = 90 * 1024,
+                                 .private_bytes = 80 * 1024}));
   expect_every_truncation_refused(kRollup, parse_smaps_rollup);
 }
 
 TEST(SyscallFile, KnowsItsThreeForms) {
-  const auto call = parse_syscall_file("7 0x7f95 0x1 0x1388 0x0 0x0 0x0 0x7ffe 0x7f96\n");
-  ASSERT_TRUE(call);
-  EXPECT_EQ(call->number, 7);
-  EXPECT_THAT(call->args, ElementsAre(0x7f95, 1, 0x1388, 0, 0, 0));
-  const auto running = parse_syscall_file("running\n");
-  ASSERT_TRUE(running);
-  EXPECT_TRUE(running->running);
-  const auto blocked = parse_syscall_file("-1 0x7ffe 0x7f96\n");
-  ASSERT_TRUE(blocked);
-  EXPECT_EQ(blocked->number, -1);
-  EXPECT_FALSE(blocked->running);
+  const auto call = must(parse_syscall_file("7 0x7f95 0x1 0x1388 0x0 0x0 0x0 0x7ffe 0x7f96\n"));
+  EXPECT_EQ(call.number, 7);
+  EXPECT_THAT(call.args, ElementsAre(0x7f95, 1, 0x1388, 0, 0, 0));
+  const auto running = must(parse_syscall_file("running\n"));
+  EXPECT_TRUE(running.running);
+  const auto blocked = must(parse_syscall_file("-1 0x7ffe 0x7f96\n"));
+  EXPECT_EQ(blocked.number, -1);
+  EXPECT_FALSE(blocked.running);
 }
 
 TEST(SyscallFile, RefusesEveryTruncation) {
@@ -296,17 +281,16 @@ TEST(SyscallFile, RefusesEveryTruncation) {
 }
 
 TEST(FdInfo, GivesDescriptorsInFlightAndEpollTargets) {
-  const auto socket = parse_fdinfo("pos:\t0\nflags:\t02000002\nmnt_id:\t9\nino:\t8\nscm_fds: 3\n");
-  ASSERT_TRUE(socket) << to_string(socket.error());
-  EXPECT_EQ(socket->scm_fds, 3U);
-  EXPECT_EQ(socket->flags, 02000002U);
-  const auto epoll = parse_fdinfo(
-      "pos:\t7\nflags:\t02\nmnt_id:\t15\n"
-      "tfd:        5 events:       19 data:   ffff pos:0 ino:61af sdev:7\n"
-      "tfd:       12 events:       19 data:   ffff pos:0 ino:61af sdev:7\n");
-  ASSERT_TRUE(epoll);
-  EXPECT_EQ(epoll->position, 7U);
-  EXPECT_THAT(epoll->epoll_targets, ElementsAre(5, 12));
+  const auto socket =
+      must(parse_fdinfo("pos:\t0\nflags:\t02000002\nmnt_id:\t9\nino:\t8\nscm_fds: 3\n"));
+  EXPECT_EQ(socket.scm_fds, 3U);
+  EXPECT_EQ(socket.flags, 02000002U);
+  const auto epoll =
+      must(parse_fdinfo("pos:\t7\nflags:\t02\nmnt_id:\t15\n"
+                        "tfd:        5 events:       19 data:   ffff pos:0 ino:61af sdev:7\n"
+                        "tfd:       12 events:       19 data:   ffff pos:0 ino:61af sdev:7\n"));
+  EXPECT_EQ(epoll.position, 7U);
+  EXPECT_THAT(epoll.epoll_targets, ElementsAre(5, 12));
   const std::string file = "pos:\t0\nflags:\t02\nlock:\t1: ";
   for (const char* lock :
        {"FLOCK  ADVISORY  WRITE 42 fe:00:7 0 EOF\n", "POSIX  ADVISORY  WRITE 42 fe:00:7 0 EOF\n",

@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <random>
 
 #include <nlohmann/json.hpp>
 
 #include "tests/support/decode_recording.h"
+#include "tests/support/must.h"
+#include "tests/support/read_text.h"
 #include "tests/unit/record/filled.h"
 
 namespace dlprobe {
@@ -66,12 +66,11 @@ Expected<Recording> decode_with(std::string_view frames) {
 TEST(RecordingCodec, EveryFieldOfEveryRecordComesBack) {
   for (const Record& record : filled_records()) {
     const std::vector<Record> records = {RunBegin{}, record};
-    const auto decoded = decode_recording(file_of(records));
-    ASSERT_TRUE(decoded) << to_string(decoded.error());
-    EXPECT_EQ(decoded->header, filled_header());
+    const auto decoded = must(decode_recording(file_of(records)));
+    EXPECT_EQ(decoded.header, filled_header());
     const Recording built = built_from(records);
-    EXPECT_EQ(decoded->runs, built.runs) << "record kind " << record.index();
-    EXPECT_EQ(decoded->attempts, built.attempts);
+    EXPECT_EQ(decoded.runs, built.runs) << "record kind " << record.index();
+    EXPECT_EQ(decoded.attempts, built.attempts);
   }
 }
 
@@ -79,17 +78,15 @@ TEST(RecordingCodec, EncodingWhatWasDecodedGivesTheSameBytes) {
   ProcessInfo process;
   for (const Record& record : filled_records()) {
     if (std::holds_alternative<ProcessInfo>(record)) process = std::get<ProcessInfo>(record);
-    const auto decoded = decode_recording(file_of({RunBegin{}, process}));
-    ASSERT_TRUE(decoded);
-    EXPECT_EQ(encode_record(decoded->runs.at(0).processes.at(0)), encode_record(process));
+    const auto decoded = must(decode_recording(file_of({RunBegin{}, process})));
+    EXPECT_EQ(encode_record(decoded.runs.at(0).processes.at(0)), encode_record(process));
   }
 }
 
 TEST(RecordingCodec, RecordingsOfOldLoadAndCanBeWrittenAnew) {
   for (const auto& entry : std::filesystem::directory_iterator(DLPROBE_RECORDINGS_DIR)) {
     if (entry.path().extension() != ".dlrec") continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    const auto old = decode_recording(std::string(std::istreambuf_iterator<char>(file), {}));
+    const auto old = decode_recording(read_text(entry.path()));
     ASSERT_TRUE(old) << entry.path() << ": " << to_string(old.error());
     auto again = decode_recording(encode_recording(*old));
     ASSERT_TRUE(again) << entry.path() << ": " << to_string(again.error());
@@ -115,11 +112,10 @@ TEST(RecordingCodec, ANameThatIsNotKnownCostsItsRecordAndIsSaid) {
 }
 
 TEST(RecordingCodec, AMessageOfOldIsFreeText) {
-  const auto decoded = decode_with(
+  const auto decoded = must(decode_with(
       encode_record(RunBegin{}) +
-      framed(nlohmann::json{"gap", {{"what", "stacks of process 7"}, {"why", "7 is acme"}}}));
-  ASSERT_TRUE(decoded) << to_string(decoded.error());
-  const Gap& gap = decoded->runs.at(0).gaps.at(0);
+      framed(nlohmann::json{"gap", {{"what", "stacks of process 7"}, {"why", "7 is acme"}}})));
+  const Gap& gap = decoded.runs.at(0).gaps.at(0);
   EXPECT_EQ(gap.what, as_text("stacks of process 7"));
   EXPECT_EQ(gap.why, as_text("7 is acme"));
 }
@@ -148,9 +144,8 @@ TEST(RecordingCodec, EveryTruncationGivesThePrefix) {
   }
   const std::string bytes = file_of(records);
   const size_t header_end = encode_header(filled_header()).size();
-  const auto whole = decode_recording(bytes);
-  ASSERT_TRUE(whole);
-  EXPECT_FALSE(whole->truncated);
+  const auto whole = must(decode_recording(bytes));
+  EXPECT_FALSE(whole.truncated);
   for (size_t size = 0; size < bytes.size(); ++size) {
     const auto decoded = decode_recording(std::string_view(bytes).substr(0, size));
     if (size < header_end) {
@@ -160,7 +155,7 @@ TEST(RecordingCodec, EveryTruncationGivesThePrefix) {
     }
     ASSERT_TRUE(decoded) << size << ": " << to_string(decoded.error());
     EXPECT_TRUE(decoded->truncated) << size;
-    EXPECT_EQ(decoded->header, whole->header);
+    EXPECT_EQ(decoded->header, whole.header);
   }
 }
 
@@ -168,16 +163,14 @@ TEST(RecordingCodec, AWholePrefixKeepsItsRecords) {
   auto records = filled_records();
   const std::string bytes = file_of(records);
   records.pop_back();
-  const auto decoded = decode_recording(std::string_view(bytes).substr(0, bytes.size() - 1));
-  ASSERT_TRUE(decoded);
-  EXPECT_EQ(decoded->runs, built_from(records).runs);
+  const auto decoded = must(decode_recording(std::string_view(bytes).substr(0, bytes.size() - 1)));
+  EXPECT_EQ(decoded.runs, built_from(records).runs);
 }
 
 TEST(RecordingCodec, ATailOfZerosIsATruncation) {
-  const auto decoded = decode_with(encode_record(RunBegin{}) + std::string(100, '\0'));
-  ASSERT_TRUE(decoded) << to_string(decoded.error());
-  EXPECT_TRUE(decoded->truncated);
-  EXPECT_EQ(decoded->runs.size(), 1U);
+  const auto decoded = must(decode_with(encode_record(RunBegin{}) + std::string(100, '\0')));
+  EXPECT_TRUE(decoded.truncated);
+  EXPECT_EQ(decoded.runs.size(), 1U);
 }
 
 TEST(RecordingCodec, PieceByPieceItIsTheSame) {
@@ -224,10 +217,9 @@ TEST(RecordingCodec, ANewerMinorVersionIsReadWithoutWhatItAdds) {
   bytes += encode_record(RunBegin{});
   bytes += framed(nlohmann::json{"gpu-sample", {{"at", 5}}});
   bytes += framed(nlohmann::json{"shm", {{"at", 5}, {"used", 7}, {"huge_pages", true}}});
-  const auto decoded = decode_recording(bytes);
-  ASSERT_TRUE(decoded) << to_string(decoded.error());
-  ASSERT_EQ(decoded->runs.at(0).shm_use.size(), 1U);
-  EXPECT_EQ(decoded->runs.at(0).shm_use.at(0).used_bytes, 7U);
+  const auto decoded = must(decode_recording(bytes));
+  ASSERT_EQ(decoded.runs.at(0).shm_use.size(), 1U);
+  EXPECT_EQ(decoded.runs.at(0).shm_use.at(0).used_bytes, 7U);
 }
 
 TEST(RecordingCodec, OtherFilesAreNotRecordings) {
@@ -300,9 +292,8 @@ TEST(RecordingCodec, ARecordOverTheLimitIsReplacedByAGap) {
                                                 .text = as_text(std::string(17U << 20U, 'x')),
                                                 .process = std::nullopt});
   EXPECT_LT(bytes.size(), 1000U);
-  const auto decoded = decode_with(encode_record(RunBegin{}) + bytes);
-  ASSERT_TRUE(decoded);
-  EXPECT_EQ(decoded->runs.at(0).gaps.size(), 1U);
+  const auto decoded = must(decode_with(encode_record(RunBegin{}) + bytes));
+  EXPECT_EQ(decoded.runs.at(0).gaps.size(), 1U);
 }
 
 // A cheap relative of the fuzzer: flips in bodies whose checksum is right again.
@@ -340,20 +331,18 @@ TEST(RecordingCodec, ARewrittenFileReadsLikeTheWholeOne) {
   }
   add(ProcessInfo{.key = {.pid = 42, .start_ticks = 99}});
   add(RunEnd{.at = 4000 * int64_t{100'000'000}});
-  const auto decoded = decode_recording(file);
-  ASSERT_TRUE(decoded) << to_string(decoded.error());
-  EXPECT_TRUE(decoded->runs == live.recording().runs);
-  EXPECT_EQ(decoded->thinned_records, live.recording().thinned_records);
-  EXPECT_GT(decoded->thinned_records, 0U);
+  const auto decoded = must(decode_recording(file));
+  EXPECT_TRUE(decoded.runs == live.recording().runs);
+  EXPECT_EQ(decoded.thinned_records, live.recording().thinned_records);
+  EXPECT_GT(decoded.thinned_records, 0U);
 }
 
 TEST(RecordingCodec, AFileThatIsWrittenAnewHoldsEveryKindOfRecord) {
   RecordingBuilder builder{RecordingHeader{}};
   for (Record record : filled_records())
     builder.add(std::move(record));
-  const auto decoded = decode_recording(encode_recording(builder.recording()));
-  ASSERT_TRUE(decoded) << to_string(decoded.error());
-  EXPECT_TRUE(decoded->runs == builder.recording().runs);
+  const auto decoded = must(decode_recording(encode_recording(builder.recording())));
+  EXPECT_TRUE(decoded.runs == builder.recording().runs);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <type_traits>
@@ -14,6 +13,7 @@
 
 #include "lib/base/fields.h"
 #include "lib/model/recording.h"
+#include "tests/support/read_text.h"
 
 namespace dlprobe {
 namespace {
@@ -150,8 +150,7 @@ std::string made_part() {
 }
 
 TEST(RecordingFormatPage, ListsTheFieldsAsTheyAre) {
-  std::ifstream file{std::string(kPage)};
-  std::string text(std::istreambuf_iterator<char>(file), {});
+  std::string text = read_text(kPage);
   const size_t mark = text.find(kMark);
   ASSERT_NE(mark, std::string::npos);
   const std::string whole = text.substr(0, mark) + std::string(kMark) + "\n" + made_part();

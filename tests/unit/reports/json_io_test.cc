@@ -5,6 +5,7 @@
 
 #include "reports/format.h"
 #include "reports/merge.h"
+#include "tests/support/must.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -21,12 +22,11 @@ TEST(ReportJson, TheSameInputGivesTheSameBytes) {
 TEST(ReportJson, ReadBackItRendersToTheSameBytesInEveryFormat) {
   for (const testing::ReportCase& each : testing::all_cases()) {
     const AnyReport report = report_of(each);
-    const auto read = parse_report(render_json(report));
-    ASSERT_TRUE(read) << to_string(read.error());
-    EXPECT_EQ(render_json(*read), render_json(report)) << each.name;
+    const auto read = must(parse_report(render_json(report)));
+    EXPECT_EQ(render_json(read), render_json(report)) << each.name;
     for (const int verbosity : {-1, 0, 1}) {
       const TextOptions options = {.color = true, .width = 100, .verbosity = verbosity};
-      EXPECT_EQ(render_text(*read, options), render_text(report, options)) << each.name;
+      EXPECT_EQ(render_text(read, options), render_text(report, options)) << each.name;
     }
   }
 }
@@ -122,13 +122,12 @@ TEST(ReportJson, AValueOfALaterMinorVersionIsReadAndNotJudgedBy) {
     report[Json::json_pointer(pointer)] = "of-tomorrow";
   EXPECT_FALSE(parse_report(text_of_json(report)));
   report["schema_version"] = "1.99";
-  const auto read = parse_report(text_of_json(report));
-  ASSERT_TRUE(read) << to_string(read.error());
-  EXPECT_EQ(read->report.summary.verdict, OverallVerdict::kIncomplete);
-  EXPECT_EQ(read->report.findings[0].severity, Severity::kInfo);
-  EXPECT_TRUE(render_text(*read, {.verbosity = 1}).contains("unknown"));
+  const auto read = must(parse_report(text_of_json(report)));
+  EXPECT_EQ(read.report.summary.verdict, OverallVerdict::kIncomplete);
+  EXPECT_EQ(read.report.findings[0].severity, Severity::kInfo);
+  EXPECT_TRUE(render_text(read, {.verbosity = 1}).contains("unknown"));
   ReportMerger merger({});
-  merger.add("x.json", *read);
+  merger.add("x.json", read);
   EXPECT_EQ(std::move(merger).finish().checks[0].status, CheckStatus::kIncomplete);
 }
 
@@ -153,11 +152,10 @@ TEST(ReportJson, AnEarlierVersionMayLackAListAndColumns) {
   report["wait_graph"].erase("chain");
   for (Json& row : report["timeline"]["rows"])
     row.erase(row.size() - 1);
-  const auto read = parse_report(text_of_json(report));
-  ASSERT_TRUE(read) << to_string(read.error());
-  EXPECT_EQ(json_of(*read)["schema_version"], "1.0");
-  EXPECT_EQ(json_of(*read)["timeline"]["rows"][0].size(),
-            json_of(*read)["timeline"]["columns"].size());
+  const auto read = must(parse_report(text_of_json(report)));
+  EXPECT_EQ(json_of(read)["schema_version"], "1.0");
+  EXPECT_EQ(json_of(read)["timeline"]["rows"][0].size(),
+            json_of(read)["timeline"]["columns"].size());
 }
 
 // Every value of a good report replaced by another, one at a time: a saved report is anybody's

@@ -9,6 +9,7 @@
 #include "reports/document/text_layout.h"
 #include "reports/document/text_page.h"
 #include "tests/support/escape_lines.h"
+#include "tests/support/read_text.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -38,10 +39,7 @@ TEST(TextReport, GoldenFiles) {
                                      std::pair(stem + ".brief.txt", brief_of(each))}) {
       // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
       if (std::getenv("DLPROBE_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
-      std::ifstream file(path);
-      const std::string golden((std::istreambuf_iterator<char>(file)),
-                               std::istreambuf_iterator<char>());
-      EXPECT_EQ(text, golden) << path;
+      EXPECT_EQ(text, read_text(path)) << path;
     }
   }
 }

@@ -1,13 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <string>
 
 #include "lib/foreign/syscalls.h"
 #include "tests/fuzz/read_one.h"
+#include "tests/support/read_text.h"
 
 namespace dlprobe {
 namespace {
@@ -18,9 +17,7 @@ TEST(FuzzCorpus, EveryReaderComesBack) {
   size_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(DLPROBE_FUZZ_CORPUS)) {
     if (!entry.is_regular_file()) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)),
-                           std::istreambuf_iterator<char>());
+    const std::string text = read_text(entry.path());
     const auto bytes = std::as_bytes(std::span(text));
     auto folder = entry.path().parent_path();
     const bool is_odd = folder.filename() == "odd";

@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
+#include "tests/support/must.h"
+#include "tests/support/read_text.h"
 #include "tests/support/temporary_folder.h"
 
 namespace dlprobe {
@@ -34,9 +34,8 @@ class ElfFiles : public testing::Test {
   void SetUp() override {
     whole_ = open_elf(DLPROBE_SYMBOL_PROGRAM);
     ASSERT_NE(whole_, nullptr);
-    const auto address = whole_->symbol("_ZN6sample12_GLOBAL__N_16hiddenEi");
-    ASSERT_TRUE(address);
-    hidden_ = *address;
+    const auto address = must(whole_->symbol("_ZN6sample12_GLOBAL__N_16hiddenEi"));
+    hidden_ = address;
   }
   std::string name_in(const ElfFile& file) const {
     return file.functions(std::array{hidden_ + 1})[0].name;
@@ -49,9 +48,8 @@ class ElfFiles : public testing::Test {
 constexpr const char* kHidden = "_ZN6sample12_GLOBAL__N_16hiddenEi";
 
 TEST_F(ElfFiles, NameManyAddressesInTheirOrder) {
-  const auto main_address = whole_->symbol("main");
-  ASSERT_TRUE(main_address);
-  const auto found = whole_->functions(std::array{hidden_ + 3, uint64_t{0x10}, *main_address});
+  const auto main_address = must(whole_->symbol("main"));
+  const auto found = whole_->functions(std::array{hidden_ + 3, uint64_t{0x10}, main_address});
   EXPECT_EQ(found[0], (ElfSymbol{.name = kHidden, .offset = 3}));
   EXPECT_EQ(found[1].name, "");
   EXPECT_EQ(found[2], (ElfSymbol{.name = "main", .offset = 0}));
@@ -63,13 +61,12 @@ TEST(ElfFile, FindsWhatALibraryExports) {
   ASSERT_NE(::dladdr(reinterpret_cast<void*>(&::getenv), &info), 0);
   const auto library = open_elf(info.dli_fname);
   ASSERT_NE(library, nullptr);
-  const auto address = library->symbol("getenv");
-  ASSERT_TRUE(address);
-  EXPECT_EQ(library->functions(std::array{*address + 1})[0].offset, 1);
+  const auto address = must(library->symbol("getenv"));
+  EXPECT_EQ(library->functions(std::array{address + 1})[0].offset, 1);
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as above
-  EXPECT_EQ(*address, reinterpret_cast<uint64_t>(&::getenv) -
-                          // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as above
-                          reinterpret_cast<uint64_t>(info.dli_fbase));
+  EXPECT_EQ(address, reinterpret_cast<uint64_t>(&::getenv) -
+                         // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as above
+                         reinterpret_cast<uint64_t>(info.dli_fbase));
   EXPECT_FALSE(library->symbol("getenv_of_nobody"));
 }
 
@@ -102,14 +99,12 @@ TEST_F(ElfFiles, CompressedSymbolsInAStrippedFileAreRead) {
 }
 
 TEST_F(ElfFiles, BiasIsThatOfTheSegmentThatIsMapped) {
-  const auto text = whole_->section(".text");
-  ASSERT_TRUE(text);
+  const auto text = must(whole_->section(".text"));
   constexpr uint64_t kAt = 0x7F00'0000'0000;
   // The program is linked so that addresses and offsets are the same there, but for the bias.
-  const Mapping mapping{.begin = kAt, .end = kAt + 0x1000, .offset = text->begin / 4096 * 4096};
-  const auto bias = whole_->bias(mapping);
-  ASSERT_TRUE(bias);
-  EXPECT_EQ(*bias % 4096, 0U);
+  const Mapping mapping{.begin = kAt, .end = kAt + 0x1000, .offset = text.begin / 4096 * 4096};
+  const auto bias = must(whole_->bias(mapping));
+  EXPECT_EQ(bias % 4096, 0U);
   EXPECT_FALSE(whole_->bias({.begin = kAt, .end = kAt + 0x1000, .offset = 1 << 30}));
 }
 
@@ -145,22 +140,20 @@ std::vector<std::byte> image_of_lld() {
 }
 
 TEST(ElfFile, BiasOfAPageThatTwoSegmentsShare) {
-  const auto file = ElfFile::from_image(image_of_lld(), "lld");
-  ASSERT_TRUE(file) << to_string(file.error());
+  const auto file = must(ElfFile::from_image(image_of_lld(), "lld"));
   constexpr uint64_t kAt = 0x7F00'0000'0000;
-  EXPECT_EQ((*file)->bias({.begin = kAt, .end = kAt + 0x2000}), kAt);
+  EXPECT_EQ(file->bias({.begin = kAt, .end = kAt + 0x2000}), kAt);
   // As the loader maps the second: its page of the file, at its page of the addresses.
-  EXPECT_EQ((*file)->bias(
+  EXPECT_EQ(file->bias(
                 {.begin = kAt + 0x2000, .end = kAt + 0x4000, .offset = 0x1000, .executable = true}),
             kAt);
   // As a kernel with pages of 64 KiB maps it, for which linkers leave more room.
-  EXPECT_EQ((*file)->bias({.begin = kAt, .end = kAt + 0x10000, .executable = true}, 0x10000),
+  EXPECT_EQ(file->bias({.begin = kAt, .end = kAt + 0x10000, .executable = true}, 0x10000),
             kAt - 0x1000);
 }
 
 TEST_F(ElfFiles, DamagedOnesAreRefusedOrGiveNothing) {
-  std::ifstream file(DLPROBE_SYMBOL_PROGRAM, std::ios::binary);
-  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  const std::string bytes = read_text(DLPROBE_SYMBOL_PROGRAM);
   const TemporaryFolder folder;
   folder.write("text", "#!/bin/sh\n");
   const auto text =

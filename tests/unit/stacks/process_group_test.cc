@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/fake_memory.h"
+#include "tests/support/must.h"
 
 namespace dlprobe {
 namespace {
@@ -122,12 +123,11 @@ TEST(GroupRank, IsThatOfTheDefaultGroup) {
   TorchProcess process;
   process.has_group(0, 0, 2, "7");
   process.has_group(1, 3, 4, "0");
-  const auto rank = process.read();
-  ASSERT_TRUE(rank);
-  EXPECT_EQ(rank->rank, 3);
-  EXPECT_EQ(rank->world_size, 4);
-  EXPECT_EQ(rank->source, "c10d::ProcessGroupGloo");
-  EXPECT_EQ(rank->job, "");
+  const auto rank = must(process.read());
+  EXPECT_EQ(rank.rank, 3);
+  EXPECT_EQ(rank.world_size, 4);
+  EXPECT_EQ(rank.source, "c10d::ProcessGroupGloo");
+  EXPECT_EQ(rank.job, "");
 }
 
 TEST(GroupRank, AGroupOfSomeRanksTellsNothing) {
@@ -140,10 +140,9 @@ TEST(GroupRank, OfTorch113TheLargestGroupCounts) {
   TorchProcess process;
   process.has_old_group(0, 0, 2);
   process.has_old_group(1, 5, 8);
-  const auto rank = process.read();
-  ASSERT_TRUE(rank);
-  EXPECT_EQ(rank->rank, 5);
-  EXPECT_EQ(rank->world_size, 8);
+  const auto rank = must(process.read());
+  EXPECT_EQ(rank.rank, 5);
+  EXPECT_EQ(rank.world_size, 8);
   process.library = "/usr/lib/torch/lib/libtorch_cuda.so";
   EXPECT_FALSE(process.read()) << "the default group may be one of NCCL";
 }
@@ -174,10 +173,9 @@ TEST(GroupRank, AGroupOfNcclIsFoundByItsWatchdog) {
   process.has_watched_group(0, 3, 4, "0");
   EXPECT_FALSE(process.read()) << "only a process with CUDA has one";
   process.library = "/usr/lib/torch/lib/libtorch_cuda.so";
-  const auto rank = process.read();
-  ASSERT_TRUE(rank);
-  EXPECT_EQ(rank->rank, 3);
-  EXPECT_EQ(rank->source, "c10d::ProcessGroupNCCL");
+  const auto rank = must(process.read());
+  EXPECT_EQ(rank.rank, 3);
+  EXPECT_EQ(rank.source, "c10d::ProcessGroupNCCL");
 }
 
 TEST(GroupProgress, IsHowManyCollectivesWereAskedForAndAreComplete) {

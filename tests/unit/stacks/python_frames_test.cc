@@ -6,6 +6,7 @@
 
 #include "lib/stacks/python/frames.h"
 #include "lib/stacks/python/tasks.h"
+#include "tests/support/must.h"
 #include "tests/unit/stacks/python_image.h"
 
 namespace dlprobe {
@@ -301,9 +302,8 @@ TEST(PythonCodeCache, DoesNotServeANewCodeObjectInThePlaceOfAnOldOne) {
   PythonCodeCache cache;
   ASSERT_TRUE(read_python_stacks(image.memory(), **runtime, cache));
   image.memory().set(code + 128, image.text("new"));
-  const auto stacks = read_python_stacks(image.memory(), **runtime, cache);
-  ASSERT_TRUE(stacks);
-  EXPECT_THAT(stacks->threads.at(0).frames, ElementsAre(frame(5, "new")));
+  const auto stacks = must(read_python_stacks(image.memory(), **runtime, cache));
+  EXPECT_THAT(stacks.threads.at(0).frames, ElementsAre(frame(5, "new")));
 }
 
 TEST(PythonVersion, IsWrittenAsPythonDoes) {
@@ -355,9 +355,8 @@ TEST(PythonTasks, WaitWhereTheInnermostCoroutineDoes) {
     EXPECT_EQ(stacks.threads[0].main_task, task);
     PythonCodeCache cache;
     const auto runtime = find(image);
-    const auto frames = read_waiting_task(image.memory(), **runtime, cache, task);
-    ASSERT_TRUE(frames) << to_string(frames.error());
-    EXPECT_THAT(*frames, ElementsAre(frame(21, "get"), frame(10, "main")));
+    const auto frames = must(read_waiting_task(image.memory(), **runtime, cache, task));
+    EXPECT_THAT(frames, ElementsAre(frame(21, "get"), frame(10, "main")));
     EXPECT_THAT(read_waiting_task(image.memory(), **runtime, cache, future).value(), IsEmpty());
   }
 }

@@ -9,8 +9,6 @@
 #include <bit>
 #include <csignal>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +19,7 @@
 #include "lib/stacks/native/address_space.h"
 #include "lib/stacks/native/module_cache.h"
 #include "lib/stacks/native/signed_return.h"
+#include "tests/support/read_text.h"
 
 namespace dlprobe {
 namespace {
@@ -74,9 +73,7 @@ NativeStack unwind_from(const ucontext_t& context, Known known) {
   const auto root = open_root("/").value();
   const auto process = root->open_directory("proc/self").value();
   // By its whole path: so qemu shows the mappings of the program that it runs, not its own.
-  std::ifstream maps("/proc/self/maps");
-  const std::string text((std::istreambuf_iterator<char>(maps)), std::istreambuf_iterator<char>());
-  const AddressSpace space(parse_maps(text).value());
+  const AddressSpace space(parse_maps(read_text("/proc/self/maps")).value());
   const OwnMemory memory(space);
   ModuleCache modules;
   Unwinder unwinder(memory, space, *process, modules);

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "tests/support/must.h"
+
 namespace dlprobe {
 namespace {
 
@@ -17,17 +19,17 @@ const std::string kAbort =
     "  File \"/usr/lib/python3.11/multiprocessing/process.py\", line 108 in run\n";
 
 TEST(CrashText, TellsTheUsersLine) {
-  const auto event = parse_crash(kWho + kAbort + "\nExtension modules: numpy.core (total: 1)\n");
-  ASSERT_TRUE(event);
-  EXPECT_EQ(event->kind, StartEventKind::kCrashed);
-  EXPECT_EQ(event->process, (ProcessKey{.pid = 123, .start_ticks = 456}));
-  EXPECT_EQ(event->message, "Aborted");
-  EXPECT_EQ(event->file, "/job/pack.py");
-  EXPECT_EQ(event->line, 4);
-  EXPECT_EQ(event->function, "Packer.pack");
-  EXPECT_EQ(event->raised_in, "/usr/lib/python3.11/site-packages/numpy/core.py:5 dot");
-  EXPECT_EQ(event->count, 3);
-  EXPECT_EQ(event->type, "");
+  const auto event =
+      must(parse_crash(kWho + kAbort + "\nExtension modules: numpy.core (total: 1)\n"));
+  EXPECT_EQ(event.kind, StartEventKind::kCrashed);
+  EXPECT_EQ(event.process, (ProcessKey{.pid = 123, .start_ticks = 456}));
+  EXPECT_EQ(event.message, "Aborted");
+  EXPECT_EQ(event.file, "/job/pack.py");
+  EXPECT_EQ(event.line, 4);
+  EXPECT_EQ(event.function, "Packer.pack");
+  EXPECT_EQ(event.raised_in, "/usr/lib/python3.11/site-packages/numpy/core.py:5 dot");
+  EXPECT_EQ(event.count, 3);
+  EXPECT_EQ(event.type, "");
 }
 
 TEST(CrashText, AProcessThatLivesSaysNothing) {
@@ -39,14 +41,14 @@ TEST(CrashText, AProcessThatLivesSaysNothing) {
 }
 
 TEST(CrashText, AThreadThatRunsNoPythonCrashedElsewhere) {
-  const auto event = parse_crash(kWho + std::string("Fatal Python error: Segmentation fault\n\n"
-                                                    "Thread 0x00007f1 (most recent call first):\n"
-                                                    "  File \"/job/reader.py\", line 9 in wait\n\n"
-                                                    "Thread 0x00007f0 (most recent call first):\n"
-                                                    "  File \"/job/train.py\", line 7 in main\n"));
-  ASSERT_TRUE(event);
-  EXPECT_EQ(event->type, "elsewhere");
-  EXPECT_EQ(event->file, "/job/train.py");
+  const auto event =
+      must(parse_crash(kWho + std::string("Fatal Python error: Segmentation fault\n\n"
+                                          "Thread 0x00007f1 (most recent call first):\n"
+                                          "  File \"/job/reader.py\", line 9 in wait\n\n"
+                                          "Thread 0x00007f0 (most recent call first):\n"
+                                          "  File \"/job/train.py\", line 7 in main\n")));
+  EXPECT_EQ(event.type, "elsewhere");
+  EXPECT_EQ(event.file, "/job/train.py");
 }
 
 TEST(CrashText, OfTooManyThreadsTheOneThatCrashedMayBeLeftOut) {
@@ -58,9 +60,8 @@ TEST(CrashText, OfTooManyThreadsTheOneThatCrashedMayBeLeftOut) {
   ASSERT_TRUE(left_out);
   EXPECT_EQ(left_out->file, "");
   EXPECT_EQ(left_out->type, "");
-  const auto shown = parse_crash(kWho + kAbort + "\n" + others);
-  ASSERT_TRUE(shown);
-  EXPECT_EQ(shown->file, "/job/pack.py");
+  const auto shown = must(parse_crash(kWho + kAbort + "\n" + others));
+  EXPECT_EQ(shown.file, "/job/pack.py");
 }
 
 TEST(CrashText, OfSeveralThreadsTheOneThatCrashed) {

@@ -12,6 +12,8 @@
 #include <set>
 #include <sstream>
 
+#include "tests/support/must.h"
+
 namespace dlprobe {
 namespace {
 
@@ -151,15 +153,14 @@ class MemoryGroupTest : public testing::Test {
 
 TEST_F(MemoryGroupTest, OfV1IsBelowOursWithoutSwapAndGoesAway) {
   const auto tree = kernel(1);
-  auto group = MemoryGroup::create(machine_, *tree, 64 << 20);
-  ASSERT_TRUE(group) << to_string(group.error());
-  EXPECT_EQ((*group)->path(), tree->made());
-  EXPECT_GE((*group)->procs_fd(), 0);
+  auto group = must(MemoryGroup::create(machine_, *tree, 64 << 20));
+  EXPECT_EQ(group->path(), tree->made());
+  EXPECT_GE(group->procs_fd(), 0);
   EXPECT_EQ(tree->get(tree->made() + "/memory.limit_in_bytes"), "67108864");
   EXPECT_EQ(tree->get(tree->made() + "/memory.memsw.limit_in_bytes"), "67108864");
-  EXPECT_TRUE((*group)->remove());
+  EXPECT_TRUE(group->remove());
   EXPECT_FALSE(tree->exists(tree->made()));
-  EXPECT_TRUE((*group)->remove()) << "twice is no error";
+  EXPECT_TRUE(group->remove()) << "twice is no error";
 }
 
 TEST_F(MemoryGroupTest, IsRemovedWhateverHappens) {
@@ -170,10 +171,9 @@ TEST_F(MemoryGroupTest, IsRemovedWhateverHappens) {
 
 TEST_F(MemoryGroupTest, WhatRemainsIsSaid) {
   const auto tree = kernel(1);
-  auto group = MemoryGroup::create(machine_, *tree, 64 << 20);
-  ASSERT_TRUE(group);
+  auto group = must(MemoryGroup::create(machine_, *tree, 64 << 20));
   tree->set_processes(tree->made(), {"7", "8"});
-  const Status removed = (*group)->remove();
+  const Status removed = group->remove();
   ASSERT_FALSE(removed);
   EXPECT_THAT(to_string(removed.error()), AllOf(HasSubstr(tree->made() + " remains"),
                                                 HasSubstr("2 processes"), HasSubstr("rmdir")));
@@ -231,12 +231,11 @@ TEST_F(MemoryGroupTest, WithoutAMemoryControllerThereIsNone) {
 TEST_F(MemoryGroupTest, OfV2IsSimplyMadeWhereTheControllerIsOffered) {
   const auto tree = kernel(2);
   tree->put(tree->job() + "/cgroup.subtree_control", "cpu memory\n");
-  const auto group = MemoryGroup::create(machine_, *tree, 64 << 20);
-  ASSERT_TRUE(group) << to_string(group.error());
+  const auto group = must(MemoryGroup::create(machine_, *tree, 64 << 20));
   EXPECT_EQ(tree->get(tree->made() + "/memory.max"), "67108864");
   EXPECT_EQ(tree->get(tree->made() + "/memory.swap.max"), "0");
   EXPECT_FALSE(tree->exists(tree->made() + ".self"));
-  EXPECT_TRUE((*group)->remove());
+  EXPECT_TRUE(group->remove());
   EXPECT_EQ(tree->get(tree->job() + "/cgroup.subtree_control"), "cpu memory\n")
       << "not ours to change";
 }
@@ -247,23 +246,21 @@ TEST_F(MemoryGroupTest, OfV2TheControllerIsTakenBackUnlessOthersHaveItByNow) {
   const std::string control = tree->job() + "/cgroup.subtree_control";
   ASSERT_TRUE(MemoryGroup::create(machine_, *tree, 64 << 20));
   EXPECT_EQ(tree->get(control), "");
-  const auto group = MemoryGroup::create(machine_, *tree, 64 << 20);
-  ASSERT_TRUE(group);
+  const auto group = must(MemoryGroup::create(machine_, *tree, 64 << 20));
   EXPECT_EQ(tree->get(control), "memory");
   ASSERT_TRUE(tree->make(tree->job() + "/another"));
-  EXPECT_TRUE((*group)->remove());
+  EXPECT_TRUE(group->remove());
   EXPECT_EQ(tree->get(control), "memory");
 }
 
 TEST_F(MemoryGroupTest, OfV2DlprobeMakesRoomForItAndGoesBack) {
   const auto tree = kernel(2);
-  const auto group = MemoryGroup::create(machine_, *tree, 64 << 20);
-  ASSERT_TRUE(group) << to_string(group.error());
+  const auto group = must(MemoryGroup::create(machine_, *tree, 64 << 20));
   EXPECT_EQ(tree->get(tree->made() + ".self/cgroup.procs"), "42\n");
   EXPECT_EQ(tree->get(tree->job() + "/cgroup.procs"), "");
   EXPECT_EQ(tree->get(tree->job() + "/cgroup.subtree_control"), "memory");
   EXPECT_EQ(tree->get(tree->made() + "/memory.max"), "67108864");
-  const Status removed = (*group)->remove();
+  const Status removed = group->remove();
   EXPECT_TRUE(removed) << to_string(removed.error());
   EXPECT_EQ(tree->get(tree->job() + "/cgroup.procs"), "42\n");
   EXPECT_EQ(tree->get(tree->job() + "/cgroup.subtree_control"), "");
@@ -282,10 +279,9 @@ TEST_F(MemoryGroupTest, OfV2NobodyElseIsMoved) {
 
 TEST_F(MemoryGroupTest, OfV2TheControllerStaysWhileTheJobRuns) {
   const auto tree = kernel(2);
-  const auto group = MemoryGroup::create(machine_, *tree, 64 << 20);
-  ASSERT_TRUE(group);
+  const auto group = must(MemoryGroup::create(machine_, *tree, 64 << 20));
   tree->set_processes(tree->made(), {"7"});
-  EXPECT_FALSE((*group)->remove());
+  EXPECT_FALSE(group->remove());
   // The job still needs the controller, so dlprobe stays where it is.
   EXPECT_EQ(tree->get(tree->job() + "/cgroup.subtree_control"), "memory");
 }

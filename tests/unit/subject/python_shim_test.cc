@@ -11,6 +11,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/must.h"
+
 namespace dlprobe {
 namespace {
 
@@ -47,9 +49,9 @@ unsigned mode_of(const std::string& path) {
 TEST(PythonShim, ItsFolderIsPrivateAndGoesWithIt) {
   std::string folder;
   {
-    const auto shim = PythonShim::prepare({.overrides = {.start_method = StartMethod::kSpawn}});
-    ASSERT_TRUE(shim) << to_string(shim.error());
-    folder = folder_of(*shim);
+    const auto shim =
+        must(PythonShim::prepare({.overrides = {.start_method = StartMethod::kSpawn}}));
+    folder = folder_of(shim);
     const std::string outer = std::filesystem::path(folder).parent_path();
     if (::geteuid() == 0) {
       // Programs of root become other users, who reach it by its name alone.
@@ -87,45 +89,41 @@ TEST(PythonShim, TellsEveryOverride) {
 
 TEST(PythonShim, ThePathThatWasSetComesAfterIts) {
   ::setenv("PYTHONPATH", "/a:/b", 1);  // NOLINT(concurrency-mt-unsafe): one thread
-  const auto shim = PythonShim::prepare({});
-  ASSERT_TRUE(shim);
-  const std::string path = shim->environment().front().second;
+  const auto shim = must(PythonShim::prepare({}));
+  const std::string path = shim.environment().front().second;
   ::unsetenv("PYTHONPATH");  // NOLINT(concurrency-mt-unsafe): one thread
   EXPECT_TRUE(path.ends_with(":/a:/b")) << path;
 }
 
 TEST(PythonShim, EventsComeInOrderAndInPieces) {
-  auto shim = PythonShim::prepare({});
-  ASSERT_TRUE(shim);
-  const std::string folder = folder_of(*shim);
-  EXPECT_THAT(shim->read_new(), IsEmpty());
+  auto shim = must(PythonShim::prepare({}));
+  const std::string folder = folder_of(shim);
+  EXPECT_THAT(shim.read_new(), IsEmpty());
   const std::string line = std::string(kStarted) + "\n";
   say(folder, line + "not an event\n" + line + line.substr(0, 10));
-  EXPECT_EQ(shim->read_new().size(), 2U);
+  EXPECT_EQ(shim.read_new().size(), 2U);
   say(folder, line.substr(10));
-  ASSERT_EQ(shim->read_new().size(), 1U);
-  EXPECT_THAT(shim->read_new(), IsEmpty());
+  ASSERT_EQ(shim.read_new().size(), 1U);
+  EXPECT_THAT(shim.read_new(), IsEmpty());
 }
 
 TEST(PythonShim, AProcessWithoutADescriptorLeavesALink) {
-  auto shim = PythonShim::prepare({});
-  ASSERT_TRUE(shim);
-  const std::string note = folder_of(*shim) + "/note-2-1";
+  auto shim = must(PythonShim::prepare({}));
+  const std::string note = folder_of(shim) + "/note-2-1";
   std::filesystem::create_symlink(std::string(kStarted) + "\n", note);
-  EXPECT_EQ(shim->read_new().size(), 1U);
-  EXPECT_THAT(shim->read_new(), IsEmpty());
+  EXPECT_EQ(shim.read_new().size(), 1U);
+  EXPECT_THAT(shim.read_new(), IsEmpty());
 }
 
 TEST(PythonShim, AnEndlessLineIsGivenUp) {
-  auto shim = PythonShim::prepare({});
-  ASSERT_TRUE(shim);
-  const std::string folder = folder_of(*shim);
+  auto shim = must(PythonShim::prepare({}));
+  const std::string folder = folder_of(shim);
   for (int i = 0; i < 40; ++i) {
     say(folder, std::string(4000, 'x'));
-    EXPECT_THAT(shim->read_new(), IsEmpty());
+    EXPECT_THAT(shim.read_new(), IsEmpty());
   }
   say(folder, "\n" + std::string(kStarted) + "\n");
-  EXPECT_EQ(shim->read_new().size(), 1U);
+  EXPECT_EQ(shim.read_new().size(), 1U);
 }
 
 TEST(PythonShim, SaysWhatWouldKeepItOut) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lib/model/finding.h"
+#include "tests/support/must.h"
 #include "tools/reference_loader/fault.h"
 
 namespace dlprobe::loader {
@@ -25,10 +26,9 @@ std::string error_of(const std::string& text, const LoaderPlan& plan = {}) {
 }
 
 TEST(LoaderFault, NoneHasNoEffects) {
-  const auto none = effects("");
-  ASSERT_TRUE(none);
-  EXPECT_EQ(none->kind, FaultKind::kNone);
-  EXPECT_FALSE(none->shm.has_value());
+  const auto none = must(effects(""));
+  EXPECT_EQ(none.kind, FaultKind::kNone);
+  EXPECT_FALSE(none.shm.has_value());
 }
 
 TEST(LoaderFault, EachHangAndEachDeathNeedsNoMountAndEnoughBatches) {
@@ -57,33 +57,29 @@ TEST(LoaderFault, EachHangAndEachDeathNeedsNoMountAndEnoughBatches) {
 TEST(LoaderFault, MemoryGrowsAtTheRateThatWasAskedFor) {
   LoaderPlan plan;
   plan.workers = 2;
-  const auto leak = effects("worker-memory-leak:rate=4m,worker=1,seconds=7", plan);
-  ASSERT_TRUE(leak);
-  EXPECT_EQ(leak->kind, FaultKind::kWorkerMemoryLeak);
-  EXPECT_EQ(leak->as<Growth>()->rate, uint64_t{4} << 20);
-  EXPECT_EQ(leak->worker, 1);
-  EXPECT_EQ(leak->as<Growth>()->lasts, std::chrono::seconds(7));
-  EXPECT_FALSE(leak->shm.has_value());
-  const auto copies = effects("copy-on-write-growth:size=64m", plan);
-  ASSERT_TRUE(copies);
-  EXPECT_EQ(copies->as<Growth>()->shared_bytes, uint64_t{64} << 20);
-  const auto backlog = effects("prefetch-backlog:rate=32m,seconds=10", plan);
-  ASSERT_TRUE(backlog);
-  EXPECT_EQ(backlog->as<Growth>()->rate, uint64_t{16} << 20) << "of each worker";
-  EXPECT_GT(backlog->as<Growth>()->ahead, plan.workers * plan.prefetch_factor);
-  EXPECT_TRUE(backlog->shm.has_value());
-  EXPECT_GT(backlog->shm->size_bytes, uint64_t{320} << 20);
+  const auto leak = must(effects("worker-memory-leak:rate=4m,worker=1,seconds=7", plan));
+  EXPECT_EQ(leak.kind, FaultKind::kWorkerMemoryLeak);
+  EXPECT_EQ(leak.as<Growth>()->rate, uint64_t{4} << 20);
+  EXPECT_EQ(leak.worker, 1);
+  EXPECT_EQ(leak.as<Growth>()->lasts, std::chrono::seconds(7));
+  EXPECT_FALSE(leak.shm.has_value());
+  const auto copies = must(effects("copy-on-write-growth:size=64m", plan));
+  EXPECT_EQ(copies.as<Growth>()->shared_bytes, uint64_t{64} << 20);
+  const auto backlog = must(effects("prefetch-backlog:rate=32m,seconds=10", plan));
+  EXPECT_EQ(backlog.as<Growth>()->rate, uint64_t{16} << 20) << "of each worker";
+  EXPECT_GT(backlog.as<Growth>()->ahead, plan.workers * plan.prefetch_factor);
+  EXPECT_TRUE(backlog.shm.has_value());
+  EXPECT_GT(backlog.shm->size_bytes, uint64_t{320} << 20);
   EXPECT_THAT(error_of("worker-memory-leak:worker=2", plan), HasSubstr("numbered from 0 to 1"));
   plan.workers = 0;
   EXPECT_THAT(error_of("prefetch-backlog", plan), HasSubstr("without workers"));
 }
 
 TEST(LoaderFault, ATeamOfThreadsInEachWorker) {
-  const auto four = effects("thread-oversubscription:threads=5");
-  ASSERT_TRUE(four);
-  EXPECT_EQ(four->as<ThreadTeams>()->threads, 5);
-  EXPECT_FALSE(four->shm.has_value());
-  EXPECT_EQ(four->needs_batches, 0);
+  const auto four = must(effects("thread-oversubscription:threads=5"));
+  EXPECT_EQ(four.as<ThreadTeams>()->threads, 5);
+  EXPECT_FALSE(four.shm.has_value());
+  EXPECT_EQ(four.needs_batches, 0);
   EXPECT_GE(effects("thread-oversubscription")->as<ThreadTeams>()->threads, 4);
   EXPECT_THAT(error_of("thread-oversubscription:threads=257"), HasSubstr("above 256"));
   LoaderPlan plan;
@@ -105,26 +101,21 @@ TEST(LoaderFault, WhatBreaksAStartNeedsNothingButWorkers) {
   EXPECT_THAT(error_of("missing-main-guard:seconds=1"), HasSubstr("which has none"));
   EXPECT_EQ(effects("missing-main-guard")->as<StartFault>()->own_work.count(), 0);
   EXPECT_EQ(effects("main-module-reimported")->as<StartFault>()->own_work, std::chrono::seconds(2));
-  const auto own = effects("main-module-reimported:seconds=5,memory=1m");
-  ASSERT_TRUE(own);
-  EXPECT_EQ(own->as<StartFault>()->own_work, std::chrono::seconds(5));
-  EXPECT_EQ(own->as<StartFault>()->own_memory, uint64_t{1} << 20);
+  const auto own = must(effects("main-module-reimported:seconds=5,memory=1m"));
+  EXPECT_EQ(own.as<StartFault>()->own_work, std::chrono::seconds(5));
+  EXPECT_EQ(own.as<StartFault>()->own_memory, uint64_t{1} << 20);
 }
 
 TEST(LoaderFault, ParametersOfAHang) {
-  const auto stopped = effects("worker-stopped:after=7,worker=1");
-  ASSERT_TRUE(stopped);
-  EXPECT_EQ(stopped->after, 7);
-  EXPECT_EQ(stopped->worker, 1);
-  const auto slow = effects("slow-sample:seconds=2");
-  ASSERT_TRUE(slow);
-  EXPECT_EQ(slow->as<Hang>()->sample_time, std::chrono::seconds(2));
-  const auto blocking = effects("fork-lost-thread-pool");
-  ASSERT_TRUE(blocking);
-  EXPECT_FALSE(blocking->as<Hang>()->spins);
-  const auto spinning = effects("fork-lost-thread-pool:wait=spinning");
-  ASSERT_TRUE(spinning);
-  EXPECT_TRUE(spinning->as<Hang>()->spins);
+  const auto stopped = must(effects("worker-stopped:after=7,worker=1"));
+  EXPECT_EQ(stopped.after, 7);
+  EXPECT_EQ(stopped.worker, 1);
+  const auto slow = must(effects("slow-sample:seconds=2"));
+  EXPECT_EQ(slow.as<Hang>()->sample_time, std::chrono::seconds(2));
+  const auto blocking = must(effects("fork-lost-thread-pool"));
+  EXPECT_FALSE(blocking.as<Hang>()->spins);
+  const auto spinning = must(effects("fork-lost-thread-pool:wait=spinning"));
+  EXPECT_TRUE(spinning.as<Hang>()->spins);
 }
 
 TEST(LoaderFault, ParametersOfADeath) {

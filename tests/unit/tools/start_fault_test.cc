@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lib/subject/told_lines.h"
+#include "tests/support/must.h"
 #include "tools/reference_loader/ipc.h"
 
 namespace dlprobe::loader {
@@ -93,14 +94,13 @@ TEST(StartFault, OwnWorkTakesMemoryThatStays) {
 }
 
 TEST(StartFault, OfAProgramThatRunsAgainOnlyStartsAreTold) {
-  const auto pipe = make_pipe();
-  ASSERT_TRUE(pipe);
-  Progress quiet(pipe->write_end.get(), Progress::Tells::kStarts);
+  const auto pipe = must(make_pipe());
+  Progress quiet(pipe.write_end.get(), Progress::Tells::kStarts);
   quiet.hello({});
   quiet.event("error", "of its own");
   quiet.start({.kind = StartEventKind::kStarted, .method = "spawn", .child_pid = 7});
   std::array<char, 512> text{};
-  const ssize_t count = ::read(pipe->read_end.get(), text.data(), text.size());
+  const ssize_t count = ::read(pipe.read_end.get(), text.data(), text.size());
   ASSERT_GT(count, 0);
   const std::string line(text.data(), static_cast<size_t>(count));
   EXPECT_THAT(line, HasSubstr("\"kind\":\"started\""));

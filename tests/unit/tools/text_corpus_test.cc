@@ -1,12 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 
 #include "tests/fuzz/text_one.h"
+#include "tests/support/read_text.h"
 
 namespace dlprobe {
 namespace {
@@ -17,9 +16,7 @@ TEST(FuzzCorpus, EveryReaderOfTextKeepsItsPromises) {
   size_t texts = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(DLPROBE_FUZZ_CORPUS)) {
     if (!entry.is_regular_file()) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)),
-                           std::istreambuf_iterator<char>());
+    const std::string text = read_text(entry.path());
     const std::string reader = entry.path().parent_path().filename();
     ASSERT_TRUE(text_one(reader, text)) << "no reader for " << entry.path();
     constexpr size_t kCuts = 32;
