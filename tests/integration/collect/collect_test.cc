@@ -36,8 +36,7 @@ class HurriedClock final : public Clock {
 class Collecting : public testing::Test {
  protected:
   void SetUp() override {
-    auto machine = must(live_machine());
-    machine_ = machine;
+    machine_ = must(live_machine());
     machine_.clock = clock_;
   }
 

@@ -56,10 +56,7 @@ struct Look {
 
 class Snapshots : public testing::Test {
  protected:
-  void SetUp() override {
-    auto machine = must(live_machine());
-    machine_ = machine;
-  }
+  void SetUp() override { machine_ = must(live_machine()); }
 
   /// stack_target in that mode; pid() is the process to look at.
   void start(const std::string& mode, int threads = 1) {

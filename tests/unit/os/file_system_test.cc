@@ -27,8 +27,7 @@ class RecordedRoot : public testing::Test {
     std::filesystem::create_symlink("/", folder_ / "machine/proc/42/root");
     std::filesystem::create_symlink("../../../../secret", folder_ / "machine/proc/42/up");
     std::filesystem::create_symlink(folder_ / "secret", folder_ / "machine/proc/42/absolute");
-    auto root = must(open_root(folder_ / "machine"));
-    root_ = root;
+    root_ = must(open_root(folder_ / "machine"));
   }
   TemporaryFolder folder_;
   std::shared_ptr<const Directory> root_;

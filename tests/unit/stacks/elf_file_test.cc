@@ -34,8 +34,7 @@ class ElfFiles : public testing::Test {
   void SetUp() override {
     whole_ = open_elf(DLPROBE_SYMBOL_PROGRAM);
     ASSERT_NE(whole_, nullptr);
-    const auto address = must(whole_->symbol("_ZN6sample12_GLOBAL__N_16hiddenEi"));
-    hidden_ = address;
+    hidden_ = must(whole_->symbol("_ZN6sample12_GLOBAL__N_16hiddenEi"));
   }
   std::string name_in(const ElfFile& file) const {
     return file.functions(std::array{hidden_ + 1})[0].name;
