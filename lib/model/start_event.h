@@ -38,9 +38,14 @@ enum class StartEventKind {
   kRankSamples,     ///< the first that a rank reads in a shuffled order to learn from
   kBatchesSent,     ///< batches that a worker put into its queue, which it may write to again
   kBatchesTaken,    ///< and that the trainer took
+  kTensorsSent,     ///< in shared memory that their process wrote to before it sent it again
+  kTensorsTaken,    ///< that memory came to another process
   kEpoch,           ///< a loop over a DataLoader began, with gradients
   kPositionMoved,   ///< of the file `shared_file` that a worker reads: others moved it
   kConnectionRead,  ///< a worker reads from a TCP connection of before the fork: `path`
+  kResultLost,      ///< an exception of a task, for whose result nobody asked until it was freed
+  kSettingChanged,  ///< the trainer changed `path`, of which workers that live on have a copy
+  kSettingsKept,    ///< what such a worker has before a later epoch
   kHookFailed,      ///< a part of the shim did not find what it knows; `message`
   kRead,            ///< its text was read, not run; `count` lines make what starts processes
   kForeseen,        ///< by its text, what `cause` says could happen at that line
@@ -48,15 +53,22 @@ enum class StartEventKind {
 template <>
 struct Names<StartEventKind> {
   static constexpr auto kList =
-      std::to_array<std::string_view>({"interpreter",     "chosen",        "started",
-                                       "refused",         "main-imported", "main-not-imported",
-                                       "first-batch",     "loader-made",   "batches",
-                                       "mpi-begins",      "mpi-ready",     "meets-at",
-                                       "joined-group",    "waits-at-most", "failed",
-                                       "exits",           "crashed",       "draws",
-                                       "samples",         "rank-samples",  "batches-sent",
-                                       "batches-taken",   "epoch",         "position-moved",
-                                       "connection-read", "hook-failed",   "read",
+      std::to_array<std::string_view>({"interpreter",     "chosen",
+                                       "started",         "refused",
+                                       "main-imported",   "main-not-imported",
+                                       "first-batch",     "loader-made",
+                                       "batches",         "mpi-begins",
+                                       "mpi-ready",       "meets-at",
+                                       "joined-group",    "waits-at-most",
+                                       "failed",          "exits",
+                                       "crashed",         "draws",
+                                       "samples",         "rank-samples",
+                                       "batches-sent",    "batches-taken",
+                                       "tensors-sent",    "tensors-taken",
+                                       "epoch",           "position-moved",
+                                       "connection-read", "result-lost",
+                                       "setting-changed", "settings-kept",
+                                       "hook-failed",     "read",
                                        "foreseen"});
 };
 
@@ -155,7 +167,8 @@ constexpr void list_fields_of_failures(auto&& field) {
   field("chain", &StartEvent::chain,
         "Of failed: what it was raised from or while handling, each with the user's own line");
   field("again", &StartEvent::again,
-        "Of failed: the class of what another process or thread raised first, or broke a pool by");
+        "Of failed and result-lost: the class of what another process or thread raised first, or "
+        "broke a pool by");
   field("shared", &StartEvent::shared_file,
         "Of failed, in a forked child, and of position-moved: a regular file whose position its "
         "parent has, too; of failed and of connection-read also the other "
@@ -169,13 +182,13 @@ constexpr void list_fields_of_failures(auto&& field) {
 }
 constexpr void list_fields_of_data(auto&& field) {
   field("loader", &StartEvent::loader,
-        "Of draws, samples, rank-samples, batches-sent, batches-taken, epoch, position-moved and "
-        "connection-read: "
-        "the same "
+        "Of draws, samples, rank-samples, batches-sent, batches-taken, epoch, position-moved, "
+        "connection-read, "
+        "setting-changed and settings-kept: the same "
         "in all workers of one "
         "iterator (the inode "
         "of the pipe into "
-        "which they put batches)");
+        "which they put batches); of tensors-sent and tensors-taken the inode of the memory");
   field(
       "digests", &StartEvent::digests,
       "Of draws one: the numbers that the generator gave first in this worker; of samples the "
@@ -186,7 +199,9 @@ constexpr void list_fields_of_data(auto&& field) {
       "\"-\" where nothing is said of it; of epoch what its order follows from (\"-\": unknown), "
       "which data, and "
       "which model learns from it (\"-\": none was seen; \"3?\": its backward was, and no write to "
-      "it)");
+      "it); of setting-changed one: of the path and its old value; of settings-kept one of each "
+      "path and value; of tensors-sent when each was and a checksum, of tensors-taken when each "
+      "was, and how many of them the process still has that have changed");
   field("different", &StartEvent::different,
         "Of samples: how many checksums they have; of epoch: how many batches had come when "
         "backward was called first");
@@ -203,30 +218,31 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         "\"graph\" where autograd "
         "kept the graph of a model in eval() mode; \"sender\" of what was sent by a process that "
         "has ended (`child`, where it is known); \"manager\" where a manager's server did not "
-        "answer");
+        "answer; of setting-changed the new value");
   field("child", &StartEvent::child_pid,
         "of started; of failed by EADDRINUSE: who listens at that port");
   field("cause", &StartEvent::cause, "of a refusal");
-  field("message", &StartEvent::message, "the exception's type and text, secrets masked");
+  field("message", &StartEvent::message,
+        "the exception's type and text, secrets masked; of setting-changed the old value");
   field(
       "path", &StartEvent::path,
       R"(Of unpicklable: "dataset.transform.transforms[2].fn"; of failed by a NameError: the )"
       "name, if the main module has it, by an OSError: the file, by EADDRINUSE: what runs there; "
       "of draws "
       R"(the generator: "dataset.transform.rng"; of connection-read "socket:[123]"; of epoch whose generator makes the order, "torch" or )"
-      R"("generator", the sampler's own; of meets-at: "10.0.0.5:29500")");
+      R"("generator", the sampler's own; of meets-at: "10.0.0.5:29500"; of setting-changed: "dataset.epoch")");
   field(
       "type", &StartEvent::type,
-      R"(Of failed: the exception's class; of unpicklable: "function", "_thread.lock"; of )"
+      R"(Of failed and result-lost: the exception's class; of unpicklable: "function", "_thread.lock"; of )"
       R"(interpreter: "3.11.2"; of loader-made: torch's sharing strategy at that time; of draws )"
       R"(the generator's class: "numpy.random.Generator"; of epoch the sampler's, if it is PyTorch's own )"
       "and shuffles");
   field("file", &StartEvent::file,
         "The user's own line that did it: the innermost frame outside of the standard library and "
         "site-packages. Empty: there is none. Of not-found-there the main module that the process "
-        "imported again. Of draws, samples and position-moved where the data set makes a sample, "
-        "of batches-sent where "
-        "the batch is made, of epoch where the DataLoader was.");
+        "imported again. Of draws, samples, position-moved and setting-changed where the data set "
+        "makes a sample, of batches-sent where the batch is made, of epoch where the DataLoader "
+        "was.");
   field("line", &StartEvent::line, "of that file");
   field("function", &StartEvent::function, R"("<module>" at the module's level)");
   field("main", &StartEvent::is_main, "that line is the main module's own");
@@ -234,13 +250,12 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         "of batches, of mappings where there are no more; of joined-group and meets-at: the rank; "
         "of failed by EMFILE: of open descriptors, by EADDRINUSE: the port; of samples: how many; "
         "of rank-samples: their order (0: shuffled, 1: the data set's, 2: a stream's); "
-        "of draws: which worker, if it is a DataLoader's; of epoch: the seed of the generator; "
-        "of position-moved: how "
-        "often the position was another one than after the worker's last batch");
+        "of draws and settings-kept: which worker, if it is a DataLoader's; of epoch: the seed of "
+        "the generator; of position-moved: how often the position was another one than after the "
+        "worker's last batch");
   field("seconds", &StartEvent::seconds,
         "Of main-imported; of first-batch since its iterator was made; of batches waited for them; "
-        "of "
-        "loader-made its timeout, 0: none; of waits-at-most, meets-at",
+        "of loader-made its timeout, 0: none; of waits-at-most, meets-at",
         Unit::kSeconds);
   field("bytes", &StartEvent::bytes,
         "Of main-imported: by which the process's RSS grew; of failed by a refused memory: what is "

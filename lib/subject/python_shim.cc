@@ -100,6 +100,9 @@ Expected<PythonShim> PythonShim::prepare_in(const std::string& parent, const Shi
   DLP_CHECK(folder.write("dlprobe_queues.py", queues_source()));
   DLP_CHECK(folder.write("dlprobe_random.py", random_source()));
   DLP_CHECK(folder.write("dlprobe_ranks.py", ranks_source()));
+  DLP_CHECK(folder.write("dlprobe_results.py", results_source()));
+  DLP_CHECK(folder.write("dlprobe_settings.py", settings_source()));
+  DLP_CHECK(folder.write("dlprobe_tensors.py", tensors_source()));
   DLP_CHECK(folder.write("dlprobe_overrides.py", overrides_source()));
   DLP_CHECK(folder.write("dlprobe_trace.py", trace_source()));
   DLP_CHECK(folder.write("options", options_text(options)));

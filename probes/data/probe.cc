@@ -13,9 +13,11 @@ namespace {
 Verdict examine_run(const RunCase& one) {
   Verdict verdict;
   verdict.findings = overwritten_batches(one.run);
+  std::ranges::move(overwritten_tensors(one.run), std::back_inserter(verdict.findings));
   std::ranges::move(repeated_samples(one.run), std::back_inserter(verdict.findings));
   std::ranges::move(repeated_by_ranks(one.run), std::back_inserter(verdict.findings));
   std::ranges::move(repeated_numbers(one), std::back_inserter(verdict.findings));
+  std::ranges::move(unheard_settings(one.run), std::back_inserter(verdict.findings));
   std::ranges::move(repeated_epochs(one.run), std::back_inserter(verdict.findings));
   return verdict;
 }

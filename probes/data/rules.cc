@@ -19,16 +19,6 @@ namespace {
 
 using Events = std::vector<const StartEvent*>;
 
-// What a worker told last of a generator, or of its samples.
-Events last_words(const Run& run, StartEventKind kind) {
-  std::map<std::pair<ProcessKey, std::string>, const StartEvent*> last;
-  for (const StartEvent* event : events_of(run, kind))
-    last[{event->process, event->path}] = event;
-  Events words;
-  std::ranges::copy(last | std::views::values, std::back_inserter(words));
-  return words;
-}
-
 // A process of multiprocessing that is no worker of a DataLoader.
 bool is_of_process(const StartEvent& draws) {
   return !draws.count;
@@ -366,6 +356,15 @@ Finding finding_of_ranks(const Run& run, const StartEvent& first, const Events& 
 }
 
 }  // namespace
+
+Events last_words(const Run& run, StartEventKind kind) {
+  std::map<std::pair<ProcessKey, std::string>, const StartEvent*> last;
+  for (const StartEvent* event : events_of(run, kind))
+    last[{event->process, event->path}] = event;
+  Events words;
+  std::ranges::copy(last | std::views::values, std::back_inserter(words));
+  return words;
+}
 
 Finding data_finding(FindingCode code, const Events& events, std::vector<ProcessKey> processes) {
   const StartEvent& first = *events.front();

@@ -24,9 +24,20 @@ std::vector<Finding> repeated_by_ranks(const Run& run);
 /// where batches are made.
 std::vector<Finding> overwritten_batches(const Run& run);
 
+/// DLP0803: tensors in shared memory that a process wrote to again before the one that had started
+/// it got them, or while that kept several of them. One for each place where they are sent.
+std::vector<Finding> overwritten_tensors(const Run& run);
+
 /// DLP0804: epochs of one loader in the same shuffled order, or in which the workers draw the same
 /// random numbers. One for each place, and each generator.
 std::vector<Finding> repeated_epochs(const Run& run);
+
+/// DLP0804: workers that live on (persistent_workers) without what the trainer set since they were
+/// started, though their code for a sample reads it. One for each data set.
+std::vector<Finding> unheard_settings(const Run& run);
+
+/// What each worker told last of a generator, of its samples or its settings.
+std::vector<const StartEvent*> last_words(const Run& run, StartEventKind kind);
 
 /// What findings of this probe have in common; `events`: the first is where the data is made.
 Finding data_finding(FindingCode code, const std::vector<const StartEvent*>& events,

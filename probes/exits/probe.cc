@@ -53,6 +53,16 @@ bool trainer_ended_well(const ExitFacts& facts, const Death& death) {
   return end != nullptr && !end->failed();
 }
 
+/// Whether its executor lost tasks by it, for whose results nobody asked.
+bool lost_unasked_results(const ExitFacts& facts, const Death& death) {
+  const ProcessInfo* trainer = trainer_of(facts, *death.process);
+  return trainer != nullptr &&
+         std::ranges::any_of(
+             events_of(*facts.run, StartEventKind::kResultLost), [&](const StartEvent* lost) {
+               return lost->process == trainer->key && lost->type == "BrokenProcessPool";
+             });
+}
+
 /// A worker whose trainer was gone before: its end is no news.
 bool outlived_trainer(const ExitFacts& facts, const Death& death) {
   if (death.process->role != Role::kWorker) return false;
@@ -328,7 +338,9 @@ Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   if (was_survived(facts, death)) return Severity::kWarning;
   if (death.process->role != Role::kWorker) return Severity::kError;
   if (trainer_ended_well(facts, death)) {
-    return judged.cause.code == FindingCode::kWorkerExited ? Severity::kInfo : Severity::kWarning;
+    const bool may_answer_so =
+        judged.cause.code == FindingCode::kWorkerExited && !lost_unasked_results(facts, death);
+    return may_answer_so ? Severity::kInfo : Severity::kWarning;
   }
   const ProcessInfo* trainer = trainer_of(facts, *death.process);
   const bool goes_on = trainer != nullptr && death_of(facts, trainer->key) == nullptr;

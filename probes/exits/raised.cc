@@ -314,6 +314,29 @@ bool is_lost_part(const Run& run, const StartEvent& event) {
   }
 }
 
+// The exception of a task whose result nobody asked for: as its own process told it, else as who
+// got the result. Null: of an end of its process, which tells itself, or of no code of the user's.
+const StartEvent* task_of(const Run& run, const StartEvent& lost) {
+  if (lost.again.empty()) return &lost;
+  const auto failures = events_of(run, StartEventKind::kFailed);
+  const auto found = std::ranges::find_if(failures, [&](const StartEvent* event) {
+    return event->ended == Ended::kTask && event->type == lost.type && !event->file.empty();
+  });
+  return found == failures.end() ? nullptr : *found;
+}
+
+const StartEvent* unasked_task(const Run& run) {
+  for (const StartEvent* lost : events_of(run, StartEventKind::kResultLost))
+    if (const StartEvent* task = task_of(run, *lost)) return task;
+  return nullptr;
+}
+
+Message of_unasked_task(const Run& run, const StartEvent& event) {
+  return say("a task in {} failed, and nobody asked for its result: {}{}{}",
+             describe(run, event.process), as_text(first_line(event.message)), where(event),
+             caused_by(event));
+}
+
 Message without_it(const StartEvent& event, bool has_ended) {
   if (event.ended == Ended::kWorker)
     return "; the loop over the loader takes it for the end of the data";
@@ -355,15 +378,24 @@ std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known)
   const auto failures = events_of(run, StartEventKind::kFailed);
   const auto found = std::ranges::find_if(
       failures, [&](const StartEvent* event) { return is_lost_part(run, *event); });
-  if (found == failures.end()) return std::nullopt;
-  const StartEvent& event = **found;
+  const bool is_unasked = found == failures.end();
+  const StartEvent* lost = is_unasked ? unasked_task(run) : *found;
+  if (lost == nullptr) return std::nullopt;
+  const StartEvent& event = *lost;
   Finding finding = new_finding(FindingCode::kUncaughtException, Confidence::kLikely);
   finding.severity = Severity::kWarning;
-  finding.message = message_of(run, event, event) + without_it(event, has_ended);
+  finding.message = (is_unasked ? of_unasked_task(run, event) : message_of(run, event, event)) +
+                    without_it(event, has_ended);
   finding.discriminator = "lost-" + event.type;
   finding.processes = {event.process};
   add_evidence(finding.evidence, event);
   if (!event.file.empty()) add_source(finding, event.file, event.line, "raised at");
+  if (is_unasked)
+    finding.remedies.push_back(
+        {.title = "Ask for each result: that raises the exception",
+         .commands = {"result.get()  # of apply_async, map_async", "future.result()  # of submit",
+                      "list(executor.map(...))"},
+         .verify = "dlprobe run -- COMMAND"});
   finding.remedies.push_back(what_to_do(run, event));
   finding.first_seen = event.at;
   finding.last_seen = event.at;

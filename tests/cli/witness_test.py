@@ -78,6 +78,22 @@ PROGRAMS = {  # name -> text; __name__ is "__main__", __file__ ends in prog.py
                "def g(): faulthandler.enable(open(os.devnull, 'w')); f()\ndef h(): os.kill(os.getpid(), 6)\n"
                "if __name__ == '__main__':\n  for m in ('fork', 'spawn', 'forkserver'):\n    for t in (f, g, h):\n"
                "      p = mp.get_context(m).Process(target=t); p.start(); p.join(); print(p.exitcode, flush=True)\n",
+    "results": "import concurrent.futures as cf, gc, multiprocessing as mp, multiprocessing.pool, weakref\n"
+               "def f(n):\n  if n == 3: raise ValueError(n)\n  return n\nif __name__ == '__main__':\n"
+               "  for make in (cf.ThreadPoolExecutor, cf.ProcessPoolExecutor):\n    with make(2) as e:\n"
+               "      fs = [e.submit(f, n) for n in range(5)]; e.map(f, range(5))\n"
+               "      print([repr(each.exception()) for each in fs])\n      fs[3].add_done_callback(lambda r: print(r.done()))\n"
+               "      freed = weakref.ref(e.submit(f, 3))\n    gc.collect(); print(freed())\n"
+               "  for make in (mp.Pool, mp.pool.ThreadPool):\n    with make(2) as p:\n"
+               "      r = p.apply_async(f, (3,)); r.wait(); print(r.successful(), vars(r)['_success'])\n"
+               "      try: r.get()\n      except ValueError as error: print(repr(error))\n"
+               "      print(p.map_async(f, range(3)).get(), p.map_async(f, range(5)).ready())\n      p.close(); p.join()\n",
+    "tensors": "try: import torch.multiprocessing as mp\nexcept ImportError: raise SystemExit('no torch')\n"
+               "import torch\ndef f(q, e):\n  b = torch.zeros(9)\n  for n in range(5): q.put({'n': b.fill_(n)})\n"
+               "  q.put(torch.nn.Parameter(b)); e.wait()\nif __name__ == '__main__':\n"
+               "  for m in ('fork', 'spawn'):\n    c = mp.get_context(m); q = c.Queue(); e = c.Event()\n"
+               "    p = c.Process(target=f, args=(q, e)); p.start(); got = [q.get() for _ in range(6)]; e.set(); p.join()\n"
+               "    print(len(got), type(got[5]), got[5].requires_grad, p.exitcode)\n",
     "exit of a rank": "try: import torch.distributed\nexcept ImportError: raise SystemExit('no torch')\nimport sys\n"
                       "try: sys.exit(4)\nexcept SystemExit as left: print(left)\nsys.exit(5)\n",
     "names": "import logging, multiprocessing, sys, threading, warnings\n"

@@ -720,6 +720,46 @@ def same_epochs():
                    verdicts=("pass",), **common)
 
 
+KEPT_SETTINGS = (  # what the trainer sets -> the proof
+    ("epoch", "dataset.epoch"), ("epoch --method spawn", "dataset.epoch"), ("wrapped", "dataset.dataset.epoch"),
+    ("transform", "dataset.scale.factor"), ("names", "dataset.names"), ("global", "LEVEL"), ("stream", "dataset.epoch"))
+
+
+def kept_settings():
+    """What a trainer sets, and workers that live on never get."""
+    common = {"probe": "run", "needs": "torch", "exit_codes": (0,)}
+    for job, setting in KEPT_SETTINGS:
+        yield Case(f"data-settings-{job.replace(' --method ', '-')}", f"kept_settings.py {job}", first="DLP0804", severity="warning",
+                   confidence="likely", verdicts=("warn",), evidence={"setting": equals(setting)}, **common)
+    for job in ("new-workers", "shared", "peek", "unread", "counts"):
+        yield Case(f"data-settings-not-{job}", f"kept_settings.py {job}", silent=True, verdicts=("pass",), **common)
+
+
+def rewritten():
+    """Tensors that their process overwrites before another one has used them."""
+    common = {"probe": "run", "needs": "torch", "exit_codes": (0,)}
+    for job in ("same", "ring", "ring --method spawn", "same --strategy file_system", "pool"):
+        yield Case(f"data-rewritten-{job.replace(' --', '-').replace(' ', '-')}", f"rewritten.py {job}", first="DLP0803",
+                   severity="warning", confidence="likely", verdicts=("warn",), **common)
+    for job in ("lockstep", "ring-in-turn", "clone", "fresh", "pool-copies", "pool-one-by-one", "lockstep --strategy file_system"):
+        yield Case(f"data-rewritten-not-{job.replace(' --', '-').replace(' ', '-')}", f"rewritten.py {job}", silent=True,
+                   verdicts=("pass",), **common)
+
+
+UNASKED = ("apply", "map-async", "threads-apply", "submit", "executor-map", "threads-submit")
+ASKED = ("get", "map", "one-by-one", "error-callback", "successful", "early-break", "result", "exception", "done-callback", "asyncio", "list-map")
+
+
+def unasked():
+    """Tasks of pools and executors that fail in silence."""
+    common = {"probe": "run", "needs": "python", "exit_codes": (0,)}
+    for job in UNASKED:
+        yield Case(f"unasked-{job}", f"unasked.py {job}", first="DLP0514", severity="warning", confidence="likely", verdicts=("warn",),
+                   evidence={"exception": holds("ValueError"), "raised_at": holds("/unasked.py:16")}, **common)
+    for job in ASKED:
+        yield Case(f"unasked-not-{job}", f"unasked.py {job}", silent=True, verdicts=("pass",), **common)
+
+
 def deaths_of_torch():
     """The same in PyTorch's DataLoader."""
     for kind, code, evidence, changes in ENDS_OF_WORKERS:
@@ -944,7 +984,7 @@ def hang_cases():
         yield from group()
 
 
-GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, same_data, same_epochs, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
+GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, same_data, same_epochs, kept_settings, rewritten, unasked, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
           memory_cases, growing, descriptors, starts_of_python, programs_of_others)
 CASES = {case.name: case for group in GROUPS for case in group()}
 

@@ -385,11 +385,14 @@ def watch_worker(frame):
     global _is_watched
     process = sys.modules["multiprocessing.process"].current_process()
     is_late = process._identity and process._identity[-1] > _MOST_WORKERS
-    if _is_watched or is_late or frame.f_code is not _worker_loop().__code__:
+    if is_late or frame.f_code is not _worker_loop().__code__:
         return
-    _is_watched = True
     here = frame.f_locals
     fields = {"loader": os.fstat(here["data_queue"]._writer.fileno()).st_ino}  # each iterator has a pipe of its own
+    if _is_watched:
+        load("dlprobe_settings").worker.look(here, fields["loader"])
+        return
+    _is_watched = True
     is_map = _is_map(here["dataset_kind"])
     fields.update(_place_of_samples(here["dataset"], is_map))
     load("dlprobe_batches").watch_sender(here, fields)

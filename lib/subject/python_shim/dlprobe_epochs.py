@@ -10,7 +10,7 @@ from itertools import islice
 from dlprobe_data import digest
 from dlprobe_hooks import Noticed
 from dlprobe_random import attributes_of
-from dlprobe_start import tell
+from dlprobe_start import load, tell
 
 _MOST_EPOCHS = 8  # of one loader
 _MOST_LOADERS, _MOST_MADE = 16, 64  # places where they are made; objects
@@ -206,6 +206,8 @@ class _Epochs:
     def _begin(self, loader, _frame):
         place = self._places.get(loader)
         torch = sys.modules["torch"]
+        if place is not None and getattr(loader, "persistent_workers", False):  # torch 1.7
+            load("dlprobe_settings").look_at_trainer(loader)
         if place is None or not torch.is_grad_enabled() or torch.utils.data.get_worker_info() is not None:
             return
         if loader not in self._data:

@@ -574,7 +574,8 @@ AFTER = {
     "multiprocessing.forkserver": [_hook_forkserver],
     "multiprocessing.util": [_hook_util],
     "multiprocessing.queues": [_hook_queues, lambda module: load("dlprobe_queues").hook(module)],
-    "multiprocessing.pool": [_hook_pool],
+    "multiprocessing.pool": [_hook_pool, lambda module: load("dlprobe_results").hook_pool(module)],
+    "concurrent.futures._base": [lambda module: load("dlprobe_results").hook_futures(module)],
     "concurrent.futures.process": [_hook_executor],
     "joblib.externals.loky.process_executor": [_hook_executor],
     "loky.process_executor": [_hook_executor],
@@ -582,6 +583,7 @@ AFTER = {
     "torch._utils": [_hook_torch_utils],
     "torch.distributed.distributed_c10d": [lambda module: load("dlprobe_ranks").hook_groups(module)],
     "torch.distributed.rendezvous": [lambda module: load("dlprobe_ranks").hook_meeting(module)],
+    "torch.multiprocessing.reductions": [lambda module: load("dlprobe_tensors").hook(module)],
     "torch.nn.parallel.distributed": [lambda module: load("dlprobe_ranks").hook_data_parallel(module)],
     "torch.utils.data.dataloader": [_hook_data_loader],
 }

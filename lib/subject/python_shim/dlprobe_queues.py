@@ -4,6 +4,7 @@ write to the array meanwhile.
 import os
 import sys
 from collections import deque
+from itertools import islice
 
 from dlprobe_hooks import Noticed
 from dlprobe_random import before_put
@@ -19,7 +20,7 @@ _MOST_ELEMENTS = 4096
 
 
 def _arrays_in(thing, kind_of_array, depth=0):
-    if type(thing) is kind_of_array and not thing.dtype.hasobject:
+    if type(thing) is kind_of_array and not getattr(thing.dtype, "hasobject", False):
         yield thing
     elif depth < _MOST_DEPTH and type(thing) in (dict, list, tuple):
         for each in list(thing.values() if type(thing) is dict else thing)[:_MOST_OF_LIST]:
@@ -46,6 +47,7 @@ class _Buffer(deque):
             except Exception:
                 pass
         try:
+            self._look_at_tensors(thing, sys._getframe(1))
             before_put(thing, self._pipe)
         except Exception as error:
             pass_on(error)
@@ -72,6 +74,12 @@ class _Buffer(deque):
         if not arrays or put.f_back.f_code.co_name == "_worker_loop":  # of PyTorch: dlprobe_batches.py
             return None
         return self._count, arrays, [_checksum(each) for each in arrays], users_line(put)
+
+    def _look_at_tensors(self, thing, put):
+        module = sys.modules.get("dlprobe_tensors")  # with torch.multiprocessing
+        if module is not None and put.f_back.f_code.co_name != "_worker_loop":
+            for each in islice(_arrays_in(thing, sys.modules["torch"].Tensor), _MOST_ARRAYS):
+                module.before_send(each, put)
 
     def _compare(self, number, arrays, sums, place):
         name = "%d.%d " % (self._pid, number)

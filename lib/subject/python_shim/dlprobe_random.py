@@ -115,7 +115,7 @@ def _kinds():
     return kinds
 
 
-def _is_users_module(module):
+def is_users_module(module):
     if type(module) is not type(sys):
         return False
     known = vars(module)
@@ -133,12 +133,12 @@ def _parts_of(path, thing):
     """What it is made of, as far as that can be seen without running its code: names and objects."""
     kind = type(thing)
     if kind is type(sys):
-        if _is_users_module(thing):
+        if is_users_module(thing):
             prefix = "" if thing.__name__ in MAIN_NAMES else thing.__name__ + "."
             yield from ((prefix + name, value) for name, value in list(vars(thing).items()) if not name.startswith("__"))
     elif issubclass(kind, type):
         module = sys.modules.get(vars(thing).get("__module__"))
-        if _is_users_module(module):
+        if is_users_module(module):
             yield from (("%s.%s" % (thing.__qualname__, name), value) for name, value in list(vars(thing).items()))
             yield from (("", base) for base in thing.__bases__)
             yield "", module

@@ -18,12 +18,13 @@ _MOST_TEXT = 600
 _USED = ("os", "posixpath", "codecs", "encodings.ascii", "fcntl", "abc", "_collections_abc", "importlib._bootstrap",
          "importlib._bootstrap_external", "multiprocessing.context", "multiprocessing.process", "torch.multiprocessing")
 _OWN = ("dlprobe_batches", "dlprobe_crash", "dlprobe_data", "dlprobe_epochs", "dlprobe_hooks", "dlprobe_limits",
-        "dlprobe_overrides", "dlprobe_pickle", "dlprobe_queues", "dlprobe_random", "dlprobe_ranks", "dlprobe_trace")
+        "dlprobe_overrides", "dlprobe_pickle", "dlprobe_queues", "dlprobe_random", "dlprobe_ranks", "dlprobe_results",
+        "dlprobe_settings", "dlprobe_tensors", "dlprobe_trace")
 _HOOKED = ("threading", "multiprocessing.process", "multiprocessing.context", "multiprocessing.spawn",
            "multiprocessing.forkserver", "multiprocessing.util", "multiprocessing.queues", "multiprocessing.pool",
-           "concurrent.futures.process", "joblib.externals.loky.process_executor", "loky.process_executor", "mpi4py.MPI",
-           "torch._utils", "torch.distributed.distributed_c10d", "torch.distributed.rendezvous", "torch.multiprocessing",
-           "torch.nn.parallel.distributed", "torch.utils.data.dataloader")
+           "concurrent.futures._base", "concurrent.futures.process", "joblib.externals.loky.process_executor",
+           "loky.process_executor", "mpi4py.MPI", "torch._utils", "torch.distributed.distributed_c10d", "torch.distributed.rendezvous",
+           "torch.multiprocessing", "torch.multiprocessing.reductions", "torch.nn.parallel.distributed", "torch.utils.data.dataloader")
 if sys.version_info >= (3, 13):  # where multiprocessing tells by it alone what ended a child
     _HOOKED += ("traceback",)
 

@@ -121,6 +121,46 @@ class DataTest : public ::testing::Test {
           .different = learned_by_});
   }
 
+  void changes(const std::string& path, const std::string& before, uint64_t loader = 77) {
+    tell({.kind = StartEventKind::kSettingChanged,
+          .process = key_of(100),
+          .wanted = "1",
+          .message = "0",
+          .path = path,
+          .file = "/data/job/train.py",
+          .line = 12,
+          .function = "Images.__getitem__",
+          .loader = loader,
+          .digests = {before}});
+  }
+
+  void keeps(int32_t pid, Digests settings, uint64_t loader = 77) {
+    tell({.kind = StartEventKind::kSettingsKept,
+          .process = key_of(pid),
+          .count = pid % 100,
+          .loader = loader,
+          .digests = std::move(settings)});
+  }
+
+  // Tensors of one part of memory as "TIME CHECKSUM", and "TIME KEPT" where they came.
+  void sends_tensors(int32_t pid, Digests tensors) {
+    tell({.kind = StartEventKind::kTensorsSent,
+          .process = key_of(pid),
+          .file = "/data/job/train.py",
+          .line = 9,
+          .function = "read",
+          .loader = 77,
+          .digests = std::move(tensors)});
+  }
+
+  void takes_tensors(int32_t pid, Digests tensors, int32_t child) {
+    tell({.kind = StartEventKind::kStarted, .process = key_of(pid), .child_pid = child});
+    tell({.kind = StartEventKind::kTensorsTaken,
+          .process = key_of(pid),
+          .loader = 77,
+          .digests = std::move(tensors)});
+  }
+
   uint64_t learned_by_ = 1;  // the batch by which models learn first
 
   std::vector<Finding> found() const {
@@ -451,6 +491,72 @@ TEST_F(DataTest, OfWorkersThatDrawAlikeOneFindingTells) {
   }
   ASSERT_THAT(found(), SizeIs(1));
   EXPECT_EQ(found().front().code, FindingCode::kRandomNumbersRepeated);
+}
+
+TEST_F(DataTest, WhatWorkersThatLiveOnNeverGetIsNamed) {
+  changes("dataset.epoch", "aa");
+  keeps(101, {"aa", "bb"});
+  keeps(102, {"aa", "cc"});
+  changes("dataset.size", "bb");  // which one of them has changed itself
+  changes("dataset.epoch", "aa", 78);
+  ASSERT_THAT(found(), SizeIs(1));
+  const Finding finding = found().front();
+  EXPECT_EQ(finding.code, FindingCode::kEpochsRepeated);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(finding.processes, std::vector({key_of(101), key_of(102)}));
+  EXPECT_EQ(finding.message.plain(),
+            "worker 101 and worker 102 never got what the trainer set for a later epoch: "
+            "dataset.epoch is still 0 there, and not 1; persistent_workers keeps their copies of "
+            "the data set; at train.py:12 in Images.__getitem__");
+}
+
+TEST_F(DataTest, WhatAWorkerHearsLaterIsNotKept) {
+  changes("dataset.epoch", "aa");
+  keeps(101, {"aa", "bb"});
+  keeps(101, {"bb"});
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, TensorsThatCameAfterTheirMemoryWasSentAgainAreNamed) {
+  sends_tensors(101, {"10 aa", "20 bb"});
+  sends_tensors(101, {"30 cc"});
+  takes_tensors(100, {"25 0", "35 0", "45 0"}, 101);
+  ASSERT_THAT(found(), SizeIs(1));
+  const Finding finding = found().front();
+  EXPECT_EQ(finding.code, FindingCode::kBatchOverwritten);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(finding.processes, std::vector({key_of(101)}));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("2 of 3 compared had changed before trainer 100"));
+}
+
+TEST_F(DataTest, TensorsOfOneMemoryThatAreKeptAreNamed) {
+  sends_tensors(101, {"10 aa", "20 bb", "30 cc", "40 dd", "50 ee"});
+  takes_tensors(100, {"11 0", "21 1", "31 2", "41 3"}, 101);
+  EXPECT_THAT(found(), IsEmpty()) << "a loop has the last ones yet";
+  takes_tensors(100, {"51 4"}, 101);
+  ASSERT_THAT(found(), SizeIs(1));
+}
+
+TEST_F(DataTest, TensorsThatAreSentInTurnOrByOthersAreNot) {
+  sends_tensors(101, {"10 aa", "20 bb", "30 cc"});
+  takes_tensors(100, {"15 0", "25 1", "35 1"}, 101);
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, TensorsThatWereNotWrittenToMayComeLate) {
+  sends_tensors(101, {"10 aa", "20 -", "30 -"});
+  takes_tensors(100, {"35 0", "36 0", "37 0"}, 101);
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, OfSeveralTakersOrSendersNothingIsSaid) {
+  sends_tensors(101, {"10 aa", "20 bb", "30 cc"});
+  takes_tensors(100, {"25 0", "35 0"}, 102);
+  EXPECT_THAT(found(), IsEmpty()) << "it is no child of it";
+  takes_tensors(103, {"45 0"}, 101);
+  EXPECT_THAT(found(), IsEmpty());
 }
 
 }  // namespace

@@ -1430,6 +1430,39 @@ TEST_F(Raised, AThreadThatIsLostIsToldWhileTheProgramRuns) {
   EXPECT_TRUE(examine().findings.empty()) << "a hook of its own handles it";
 }
 
+TEST_F(Raised, ATaskForWhoseResultNobodyAsksIsToldAsItsProcessSaidIt) {
+  failed(1, 101, Ended::kTask, "decode");
+  scene.exit_with(kParent, 2, 0);
+  EXPECT_TRUE(examine().findings.empty()) << "somebody may have asked";
+  tell(1.5, kParent,
+       {.kind = StartEventKind::kResultLost,
+        .message = "KeyError: 'x'",
+        .type = "KeyError",
+        .again = "KeyError"});
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kUncaughtException);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("a task in worker 101 failed, and nobody asked for its result: KeyError: "
+                        "'x' at data.py:7 in decode; its program ended well without it"));
+  scene.run().start_events.back().type = "BrokenProcessPool";
+  EXPECT_TRUE(examine().findings.empty()) << "its process says why it ended";
+}
+
+TEST_F(Raised, ATaskOfAThreadForWhoseResultNobodyAsksIsTold) {
+  tell(1.5, kParent,
+       {.kind = StartEventKind::kResultLost,
+        .message = "KeyError: 'x'",
+        .type = "KeyError",
+        .file = "/job/data.py",
+        .line = 7,
+        .function = "decode"});
+  EXPECT_THAT(only().message.plain(), HasSubstr("a task in trainer 100 failed"));
+  scene.exit_with(kParent, 2, 1);
+  EXPECT_THAT(examine().findings, testing::IsEmpty()) << "it failed of something else";
+}
+
 TEST_F(Raised, AThreadIsNotWhyAProgramLeavesByItsHandlerOfASignal) {
   failed(1, kParent, Ended::kThread, "feed");
   scene.exit_with(kParent, 3, 7);
