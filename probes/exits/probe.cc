@@ -391,18 +391,19 @@ Finding finding_of(const ExitFacts& facts, const std::vector<const Judged*>& gro
   return finding;
 }
 
-/// A memory finding of the same run is why the limit was reached.
-void mark_consequence(Finding& finding, std::span<const Finding> known, int run) {
+/// A memory finding of the same run is why the limit was reached; else the process that grew is.
+void say_who_filled_memory(Finding& finding, const RunCase& one) {
   const bool is_oom = finding.code == FindingCode::kOomKilledByCgroup ||
                       finding.code == FindingCode::kOomKilledByHost;
   if (!is_oom) return;
-  for (const Finding& each : known) {
-    const bool same_run = each.runs.empty() || std::ranges::count(each.runs, run) > 0;
+  for (const Finding& each : one.known) {
+    const bool same_run = each.runs.empty() || std::ranges::count(each.runs, one.index) > 0;
     if (same_run && is_memory_finding(each) && each.severity != Severity::kInfo) {
       finding.consequence_of = each.code;
       return;
     }
   }
+  add_growth(finding, one.run);
 }
 
 /// Processes of the loader that ended nobody knows how.
@@ -523,7 +524,7 @@ void add_causes(const RunCase& one, const ExitFacts& facts, const std::vector<Ju
   for (const auto& group : groups) {
     Finding finding = finding_of(facts, group);
     make_error_of_vain_starts(facts, vain, finding);
-    mark_consequence(finding, one.known, one.index);
+    say_who_filled_memory(finding, one);
     verdict.findings.push_back(std::move(finding));
   }
 }
@@ -536,7 +537,10 @@ Verdict examine_run(const RunCase& one) {
   Verdict verdict;
   auto refused = no_room_for_tasks(facts);
   const bool refused_room = refused.has_value();
-  if (!refused && !has_error(one.known)) refused = refused_resource(one.run);
+  const bool has_cause = std::ranges::any_of(one.known, [](const Finding& finding) {
+    return finding.severity == Severity::kError && !is_hang(finding);
+  });
+  if (!refused && !has_cause) refused = refused_resource(one.run);
   if (!refused) refused = failing_initializer(one.run);
   const bool has_not_met = !refused && (refused = failed_meeting(one.run)).has_value();
   const std::vector<Judged> judged =

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <vector>
 
 #include "lib/base/units.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
-#include "probes/facts/trend.h"
 
 namespace dlprobe::probes::exits {
 namespace {
@@ -76,34 +73,6 @@ void add_limit_remedy(Finding& finding, const StartEvent& event) {
        .verify = is_data ? "ulimit -d" : "ulimit -v"});
 }
 
-// That the process had grown until it was refused more, all the time that it was seen.
-void add_growth(Finding& finding, const Run& run, const StartEvent& refused, uint64_t limit) {
-  constexpr double kLeast = 64.0 * (1 << 20);
-  constexpr double kLeastShare = 0.125;
-  std::vector<SeriesPoint> memory;
-  for (const Sample& sample : run.samples) {
-    const auto each = std::ranges::find(sample.processes, refused.process, &ProcessSample::key);
-    if (sample.at > refused.at || each == sample.processes.end() || !each->rss_bytes ||
-        !each->rss_shared_bytes)
-      continue;
-    const uint64_t own = *each->rss_bytes - std::min(*each->rss_bytes, *each->rss_shared_bytes);
-    memory.push_back({.at = sample.at, .value = static_cast<double>(own)});
-  }
-  const auto growth =
-      find_growth_of_life(memory, std::max(kLeast, kLeastShare * static_cast<double>(limit)));
-  if (!growth) return;
-  const OwnWords rate = format_bytes(static_cast<uint64_t>(growth->per_second)) + "/s";
-  finding.message += say("; it had grown by {} for the {} before", rate,
-                         format_duration(std::chrono::nanoseconds(growth->to - growth->from)));
-  finding.prove(text_fact("grew_by", rate, "/proc/PID/statm: resident less shared", growth->to));
-  finding.remedies.insert(
-      finding.remedies.begin(),
-      {.title = "Find what it keeps: an unbounded cache, a growing list. Where it must keep all "
-                "of its data, it needs a higher limit",
-       .commands = {"@functools.lru_cache(maxsize=1000)  # not: maxsize=None"},
-       .verify = "dlprobe memory -- COMMAND"});
-}
-
 Finding no_own_memory(const Run& run, const StartEvent& event, uint64_t limit, uint64_t taken) {
   Finding finding = finding_of(run, event, FindingCode::kMemoryLimitTooLow);
   const bool is_near = taken >= limit / 2;
@@ -121,7 +90,7 @@ Finding no_own_memory(const Run& run, const StartEvent& event, uint64_t limit, u
   finding.rule_out("out of memory (DLP0501, DLP0502)",
                    "a refused allocation raises an exception; the OOM killer sends SIGKILL");
   add_limit_remedy(finding, event);
-  add_growth(finding, run, event, limit);
+  add_growth(finding, run);
   return finding;
 }
 

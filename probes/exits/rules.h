@@ -50,6 +50,10 @@ Message message_of(const ExitFacts& facts, const std::vector<const Judged*>& gro
 /// DLP0501, DLP0502: by the kernel's OOM killer; nothing if it was not.
 std::optional<ExitCause> oom_cause(const ExitFacts& facts, const Death& death);
 
+/// Says which process had grown until then: one of the finding's, or, of an OOM kill, another one;
+/// and the container of the program that grew with it.
+void add_growth(Finding& finding, const Run& run);
+
 /// DLP0503: by a signal that somebody sent, or a resource limit; DLP0511 where it is a hang-up.
 ExitCause kill_cause(const ExitFacts& facts, const Death& death);
 

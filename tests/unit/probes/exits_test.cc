@@ -190,6 +190,28 @@ TEST_F(ExitsTest, TheLogTellsTheLimitOfAGroupThatWasGoneBeforeItWasLookedAt) {
   EXPECT_THAT(finding.message.plain(), HasSubstr("its memory limit of 120.0 MiB"));
 }
 
+TEST_F(ExitsTest, AnOomKillNamesTheProcessThatGrew) {
+  for (const int32_t grower : {101, 102, 0}) {
+    scene.run().samples.clear();
+    for (double at_s = 0; at_s <= 6; at_s += 0.1) {
+      scene.sample(at_s, 0);
+      for (ProcessSample& each : scene.run().samples.back().processes) {
+        const double rise = each.key.pid == grower ? 20 * at_s : 0;
+        each.rss_bytes = static_cast<uint64_t>(rise + 50) * kMiB;
+        each.rss_shared_bytes = 10 * kMiB;
+      }
+    }
+    scene.run().kernel_log.clear();
+    scene.run().exits.clear();
+    log(6.2, 101, false, "/job");
+    scene.exit_by_signal(101, 6.21, SIGKILL);
+    const std::string who = grower == 101 ? "it" : "worker 102";
+    EXPECT_EQ(only().message.plain().contains("; " + who + " had grown by 19.8 MiB/s for the 6.0"),
+              grower > 0)
+        << only().message.plain();
+  }
+}
+
 TEST_F(ExitsTest, CountersTellWhichLimit) {
   sent(1, 101, SIGKILL, 128, 101);
   counters(1, "/job/w", 1, 0);
@@ -1951,6 +1973,22 @@ TEST_F(RefusedFork, ACopyBeyondTheLimitIsTold) {
 TEST_F(RefusedFork, WithoutTheFactNothingIsSaid) {
   scene.recording.header.host.overcommit_memory.reset();
   EXPECT_EQ(told(), Verdict());
+}
+
+TEST_F(Raised, MemoryThatWasRefusedToAWorkerIsWhyItsPoolHangs) {
+  failed(1, 101, Ended::kProcess, "load");
+  StartEvent& event = scene.run().start_events.front();
+  event.wanted = "address space";
+  event.limit = 100 * kMiB;
+  event.bytes = 99 * kMiB;
+  scene.exit_with(101, 1.1, 1);
+  scene.exit_by_signal(kParent, 60, SIGTERM);
+  const Finding hang{.code = FindingCode::kBatchLostInWorker,
+                     .severity = Severity::kError,
+                     .processes = {key_of(kParent)}};
+  EXPECT_TRUE(find(examine({hang}), FindingCode::kMemoryLimitTooLow));
+  const Finding leak{.code = FindingCode::kWorkerMemoryLeak, .severity = Severity::kError};
+  EXPECT_FALSE(find(examine({leak}), FindingCode::kMemoryLimitTooLow));
 }
 
 TEST_F(RefusedFork, AKernelThatGuessesRefusesNoFork) {
