@@ -40,6 +40,10 @@ ThreadKeeper thread_keeper(std::string_view path) {
   return ThreadKeeper::kNone;
 }
 
+bool ends_forked_copies(std::string_view path) {
+  return base_name(path).starts_with("omppool.");
+}
+
 std::span<const std::string_view> loader_packages() {
   static constexpr auto kPackages = std::to_array<std::string_view>(
       {"torch", "torchvision", "numpy", "opencv-python", "opencv-python-headless",

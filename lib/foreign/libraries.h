@@ -24,6 +24,10 @@ bool is_openmp(std::string_view path);
 enum class ThreadKeeper { kNone, kGnuOpenMp, kOtherOpenMp, kOpenCv, kPolars, kGrpc };
 ThreadKeeper thread_keeper(std::string_view path);
 
+/// Whether the library ends a process by SIGTERM that was forked after its parent had used it:
+/// Numba's threads on GNU's OpenMP (omppool.cpp).
+bool ends_forked_copies(std::string_view path);
+
 /// The packages that a data loader cares about, whatever libraries they load, by their normalized
 /// names (PEP 503).
 std::span<const std::string_view> loader_packages();

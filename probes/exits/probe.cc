@@ -179,6 +179,7 @@ bool is_ordinary_of_sender(const ExitFacts& facts, const Death& death) {
 bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   const SignalSent* sent = death.sent;
   if (sent != nullptr && sent->by_dlprobe) return true;
+  if (library_that_ends_copies(facts, death) != nullptr) return false;
   // A launcher that is interrupted ends its ranks.
   const bool may_be_of_interrupt = sent == nullptr || sender_in_tree(facts, *sent) != nullptr;
   if (may_be_of_interrupt && was_interrupted(facts) && is_polite(death.signal)) return true;

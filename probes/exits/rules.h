@@ -75,6 +75,9 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death);
 /// DLP0512; DLP0509 where the memory itself is broken or the fault is none of a mapping.
 ExitCause bus_error_cause(const ExitFacts& facts, const Death& death);
 
+/// Of a forked process that raised SIGTERM itself a library that does so there; null: it has none.
+const Event* library_that_ends_copies(const ExitFacts& facts, const Death& death);
+
 /// Whether the process was sent it because the thread of its parent ended that had started it.
 bool is_of_parents_thread(const ProcessInfo& process, const SignalSent& sent);
 

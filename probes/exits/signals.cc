@@ -202,6 +202,31 @@ ExitCause parents_thread_cause(const ExitFacts& facts, const Death& death) {
   return cause;
 }
 
+// Another library could do so, too: which one called raise is not seen.
+ExitCause forked_copy_cause(const Death& death, const Event& library) {
+  ExitCause cause;
+  cause.code = FindingCode::kWorkerCrashed;
+  cause.confidence = Confidence::kLikely;
+  cause.clause =
+      say("was ended by {}, which it sent itself: Numba's threads on OpenMP do so in a "
+          "process that was forked after its parent had used them",
+          signal_name(death.signal));
+  cause.discriminator = "forked-copy";
+  cause.together = "forked-copy";
+  cause.prove(text_fact("code", library.text, "/proc/PID/maps, at the signal", library.at));
+  cause.remedies.push_back(
+      {.title = "Let Numba use threads that survive a fork",
+       .commands = {"NUMBA_THREADING_LAYER=forksafe python train.py"},
+       .verify = "dlprobe run -- COMMAND",
+       .settings = {{SettingKind::kEnvironment, "NUMBA_THREADING_LAYER", "forksafe"}}});
+  cause.remedies.push_back(
+      {.title = "Or start the workers by spawn or forkserver, or call no parallel function before",
+       .commands = {"multiprocessing.get_context(\"forkserver\")"},
+       .verify = "dlprobe run --start-method forkserver -- COMMAND",
+       .settings = {{SettingKind::kStartMethod, "", "forkserver"}}});
+  return cause;
+}
+
 ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
   ExitCause cause;
   const OwnWords name = signal_name(death.signal);
@@ -259,6 +284,8 @@ ExitCause kill_cause(const ExitFacts& facts, const Death& death) {
     cause = kernel_kill_cause(death);
   } else if (death.sent != nullptr && is_of_parents_thread(*death.process, *death.sent)) {
     cause = parents_thread_cause(facts, death);
+  } else if (const Event* library = library_that_ends_copies(facts, death)) {
+    cause = forked_copy_cause(death, *library);
   } else {
     cause = sent_kill_cause(facts, death);
   }
@@ -269,6 +296,21 @@ ExitCause kill_cause(const ExitFacts& facts, const Death& death) {
   cause.together += " " + std::string(info(cause.code).code) + signal_name(death.signal);
   cause.discriminator = signal_name(death.signal) + "-" + cause.discriminator;
   return cause;
+}
+
+const Event* library_that_ends_copies(const ExitFacts& facts, const Death& death) {
+  constexpr int kByTgkill = -6;
+  const SignalSent* sent = death.sent;
+  if (death.signal != SIGTERM || sent == nullptr || sent->code != kByTgkill ||
+      sent->sender_pid != death.process->key.pid)
+    return nullptr;
+  // What lives too shortly to be looked at has the same libraries as its siblings.
+  const auto found = std::ranges::find_if(facts.run->events, [&](const Event& event) {
+    const ProcessInfo* other = event.process ? facts.run->find_process(*event.process) : nullptr;
+    return event.kind == "library-that-ends-forked-copies" && other != nullptr &&
+           other->ppid == death.process->ppid;
+  });
+  return found == facts.run->events.end() ? nullptr : &*found;
 }
 
 bool is_of_parents_thread(const ProcessInfo& process, const SignalSent& sent) {

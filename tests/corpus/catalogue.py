@@ -461,6 +461,9 @@ def deaths():
         yield ends_well(f"{kind}-not", f"deaths.py {kind} --healthy")
     for kind in ("pool", "failing-programs", "killed-by-trainer", "caught"):
         yield ends_well(kind, f"deaths.py {kind}", pace="quick" if kind == "killed-by-trainer" else "slow")
+    numba = {"needs": "torch2", "modules": ("numba",)}
+    yield dies("numba-forked", "numba_fork.py", "DLP0509", confidence="likely", exit_codes=(1,), evidence={"code": holds("omppool")}, **numba)
+    yield ends_well("numba-forked-not", "numba_fork.py --healthy", **numba)
     mpi = {"needs": "torch1", "modules": ("mpi4py",)}
     yield dies("rank-left", "mpi_ranks.py", "DLP0704", confidence="likely", exit_codes=(1,), never=["DLP0503"], **mpi)
     yield ends_well("rank-left-not", "mpi_ranks.py --healthy", **mpi)

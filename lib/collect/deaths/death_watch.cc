@@ -11,6 +11,7 @@
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
 #include "lib/collect/deaths/mapped_files.h"
+#include "lib/foreign/libraries.h"
 #include "lib/os/host_facts.h"
 #include "lib/proc/kernel_log.h"
 #include "lib/proc/pid_stat.h"
@@ -91,6 +92,11 @@ const TrackedProcess* forked_from(const ProcessTree& tree, const TrackedProcess&
   return member == tree.members().end() ? nullptr : &member->second;
 }
 
+// By raise(3).
+bool is_raised_by_itself(const SignalSent& signal) {
+  return signal.code == SI_TKILL && signal.signal == SIGTERM;
+}
+
 ProcessKey& subject_of(SignalSent& signal) {
   return signal.target;
 }
@@ -162,7 +168,7 @@ void DeathWatch::read_signals(const ProcessTree& tree) {
     if (const TrackedProcess* member = member_of_pid(tree, pid)) {
       signal.target = member->key;
       if (is_own) signal.sender = member->key;
-      if (is_own && is_own_fault(signal)) {
+      if (is_own && (is_own_fault(signal) || is_raised_by_itself(signal))) {
         signal.thread = record.tid;
         note_code(tree, signal, record.stack_pointer);
       }
@@ -213,13 +219,15 @@ void DeathWatch::note_sender(const ProcessTree& tree, SignalSent& signal,
 /// forked from has the same files at the same addresses.
 void DeathWatch::note_code(const ProcessTree& tree, SignalSent& signal,
                            std::optional<uint64_t> stack_pointer) const {
-  if (!signal.code_address) return;
   const TrackedProcess* process = &tree.members().at(signal.target);
+  const bool is_raised = is_raised_by_itself(signal);
+  if (is_raised ? forked_from(tree, *process) == nullptr : !signal.code_address) return;
   for (; process != nullptr; process = forked_from(tree, *process)) {
     const std::shared_ptr<const Directory> directory = process->directory;
     const auto space = reader_->run<AddressSpace>(
         "read maps", [directory] { return AddressSpace::read(*directory); });
     if (!space || space->mappings().empty()) continue;
+    if (is_raised) return note_library(*space, signal);
     const Mapping* mapping = space->find(*signal.code_address);
     if (mapping != nullptr && mapping->executable) signal.code_file = mapping->path;
     if (signal.signal == SIGSEGV && signal.thread == signal.target.pid && stack_pointer)
@@ -227,6 +235,16 @@ void DeathWatch::note_code(const ProcessTree& tree, SignalSent& signal,
     if (signal.signal == SIGBUS) note_files(tree, *process, *space, signal);
     return;
   }
+}
+
+void DeathWatch::note_library(const AddressSpace& space, const SignalSent& signal) const {
+  const auto library = std::ranges::find_if(
+      space.mappings(), [](const Mapping& each) { return ends_forked_copies(each.path); });
+  if (library == space.mappings().end()) return;
+  sink_->add(Event{.at = signal.at,
+                   .kind = "library-that-ends-forked-copies",
+                   .text = as_path(library->path),
+                   .process = signal.target});
 }
 
 void DeathWatch::note_files(const ProcessTree& tree, const TrackedProcess& process,

@@ -48,6 +48,7 @@ class DeathWatch {
                    const TracepointRecord& record) const;
   void note_code(const ProcessTree& tree, SignalSent& signal,
                  std::optional<uint64_t> stack_pointer) const;
+  void note_library(const AddressSpace& space, const SignalSent& signal) const;
   void note_files(const ProcessTree& tree, const TrackedProcess& process, const AddressSpace& space,
                   const SignalSent& signal) const;
   template <class T>

@@ -18,5 +18,10 @@ TEST(LibraryName, WhoKeepsThreads) {
   EXPECT_EQ(thread_keeper(""), ThreadKeeper::kNone);
 }
 
+TEST(LibraryName, WhoEndsForkedCopies) {
+  EXPECT_TRUE(ends_forked_copies("/x/numba/np/ufunc/omppool.cpython-311-x86_64-linux-gnu.so"));
+  EXPECT_FALSE(ends_forked_copies("/x/numba/np/ufunc/workqueue.cpython-311-x86_64-linux-gnu.so"));
+}
+
 }  // namespace
 }  // namespace dlprobe

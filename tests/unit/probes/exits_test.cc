@@ -296,6 +296,28 @@ TEST_F(ExitsTest, AProcessThatKillsIsNamedAndIsNoOomKiller) {
   EXPECT_THAT(finding.alternatives.front().cause, HasSubstr("DLP0501"));
 }
 
+TEST_F(ExitsTest, ALibraryThatEndsForkedCopiesIsNamed) {
+  sent(1, 101, SIGTERM, -6, 101);
+  scene.exit_by_signal(101, 1.01, SIGTERM);
+  scene.exit_with(kParent, 2, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("which it sent itself"));
+  EXPECT_THAT(only().message.plain(), Not(HasSubstr("Numba")));
+  scene.run().events.push_back({.at = Scene::at(1),
+                                .kind = "library-that-ends-forked-copies",
+                                .text = "/lib/omppool.so",
+                                .process = key_of(101)});
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerCrashed);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("Numba's threads on OpenMP"));
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  scene.run().exits.pop_back();
+  EXPECT_EQ(only().severity, Severity::kError) << "a pool waits for what it was to do";
+  sent(1.2, 102, SIGTERM, -6, 102);
+  scene.exit_by_signal(102, 1.21, SIGTERM);
+  EXPECT_THAT(only().message.plain(), HasSubstr("worker 101 and worker 102 were ended"));
+  EXPECT_THAT(what_remedies_set(finding), testing::Contains(HasSubstr("NUMBA_THREADING_LAYER")));
+}
+
 TEST_F(ExitsTest, UnseenSenderButNotTheOomKiller) {
   hide_signals();
   scene.exit_by_signal(101, 1.01, SIGKILL);
