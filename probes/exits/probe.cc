@@ -254,8 +254,12 @@ bool chose_to_leave(const ExitFacts& facts, const Death& death) {
 
 bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {
   if (ended_by_itself(facts, death) && failed_its_job(facts, death)) return false;
-  // What a trainer exits with is its own business, and its own words say why.
-  if (death.process->role != Role::kWorker) return !chose_to_leave(facts, death);
+  // What a trainer exits with is its own business, and its own words say why. Whoever started it
+  // may be about to start it again.
+  if (death.process->role != Role::kWorker) {
+    return !chose_to_leave(facts, death) ||
+           (may_be_handled_child(*facts.run, death.process->key) && !facts.then_stood_still);
+  }
   if (is_handled_child(*facts.run, death.process->key)) return true;
   if (failed_to_start(facts, death) || death.exit_code == kInterruptedExit) return true;
   const SignalSent* caught = caught_signal(facts, death);

@@ -152,7 +152,7 @@ def space():
 def replay():
     """Actors and a learner with a buffer in shared memory."""
     yield met("actor-killed-with-lock", "replay_actors.py --crash-at 50", "DLP0304", severity="error")
-    yield watched("actor-killed-with-lock", "replay_actors.py --crash-at 50", "DLP0304", severity="error")
+    yield watched("actor-killed-with-lock", "replay_actors.py --crash-at 50", "DLP0503", severity="error", also=["DLP0304"])
     yield fine("actors", "replay_actors.py")
     yield fine("episodes-as-segments", "replay_actors.py --unroll")
     yield watched("episodes-never-unlinked", "replay_actors.py --unroll --never-unlink --updates 4000", "DLP0104",

@@ -1700,6 +1700,13 @@ class Refused : public Raised {
   void read(std::optional<ProcessKey> process, uint64_t refusals = 0, uint64_t of_user = 3,
             uint64_t of_group = 3) {
     scene.run().task_facts.push_back({.at = Scene::at(process ? 1.21 : 0),
+  scene.process(50, Role::kOther);
+  scene.run().processes.front().ppid = 50;
+  EXPECT_TRUE(examine().findings.empty()) << "who started it may start it again";
+  scene.exit_with(50, 2.1, 137);
+  EXPECT_EQ(only().severity, Severity::kError) << "it passed that on";
+  scene.run().exits.pop_back();
+  scene.run().processes.pop_back();
                                       .process = process,
                                       .processes = Limit{.soft = 8, .hard = 8},
                                       .tasks_of_user = of_user,
