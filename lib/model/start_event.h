@@ -206,19 +206,23 @@ constexpr void list_fields_of_data(auto&& field) {
         "Of samples: how many checksums they have; of epoch: how many batches had come when "
         "backward was called first");
 }
+inline constexpr const char* kWantedIs =
+    "Of chosen: what the script asked for; of failed by a refused memory: \"address space\" or "
+    "\"data size\", the limit that is nearest, or \"mappings\"; by EMFILE without as many "
+    "descriptors what else the limit is of; by EFBIG \"file size\"; of a refused GPU memory "
+    "\"graph\" where autograd "
+    "kept the graph of a model in eval() mode; \"sender\" of what was sent by a process that "
+    "has ended (`child`, where it is known); \"manager\" where a manager's server did not "
+    "answer; \"tracker\" of a block that the resource tracker of process `child` removed, which "
+    "runs `path`; \"lock\" of a lock that is gone; \"interpreter\" or \"executor\" of work that "
+    "came after its shutdown; of refused \"fork\" or \"inheritance\", where a lock cannot be "
+    "sent; of setting-changed the new value";
 constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("at", &StartEvent::at, "when it was said", Unit::kMoment);
   field("kind", &StartEvent::kind, "what happened");
   field("key", &StartEvent::process, "whose word it is");
   field("method", &StartEvent::method, R"(start method: "fork", "spawn", "forkserver")");
-  field("wanted", &StartEvent::wanted,
-        "Of chosen: what the script asked for; of failed by a refused memory: \"address space\" or "
-        "\"data size\", the limit that is nearest, or \"mappings\"; by EMFILE without as many "
-        "descriptors what else the limit is of; by EFBIG \"file size\"; of a refused GPU memory "
-        "\"graph\" where autograd "
-        "kept the graph of a model in eval() mode; \"sender\" of what was sent by a process that "
-        "has ended (`child`, where it is known); \"manager\" where a manager's server did not "
-        "answer; of setting-changed the new value");
+  field("wanted", &StartEvent::wanted, kWantedIs);
   field("child", &StartEvent::child_pid,
         "of started; of failed by EADDRINUSE: who listens at that port");
   field("cause", &StartEvent::cause, "of a refusal");

@@ -302,7 +302,7 @@ bool is_of_an_end(const StartEvent& event) {
 bool is_lost_part(const Run& run, const StartEvent& event) {
   switch (event.ended) {
     case Ended::kThread:
-      return event.wanted.empty();  // else a hook of the program's own handles it
+      return event.wanted != "threading.excepthook";  // which is the program's own
     case Ended::kFeeder:
       return true;
     case Ended::kProcess:
@@ -449,6 +449,7 @@ std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
   } else {
     said.clause =
         say(": nobody caught {}{}{}", as_text(word->message), where(*word), caused_by(*word));
+    if (const auto reason = reason_of(*word)) said.clause += reason->clause;
     add_evidence(said.evidence, *word);
     said.remedy = what_to_do(run, *word);
     if (has_shared_handle(run, *word)) {

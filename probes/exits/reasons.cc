@@ -173,6 +173,63 @@ std::optional<Reason> gone_sender(const StartEvent& event) {
   return reason;
 }
 
+// By what its resource tracker left a note of (dlprobe_ends.py).
+std::optional<Reason> removed_block(const StartEvent& event) {
+  if (event.wanted != "tracker" || !event.child_pid) return std::nullopt;
+  const Message who = say("process {} ({})", own(*event.child_pid), as_text(event.path));
+  Reason reason;
+  reason.clause =
+      say("; the resource tracker of {} removed that block when that process ended, "
+          "which had only attached to it",
+          who);
+  reason.evidence.push_back(text_fact("removed_by", who, kShimSource, event.at));
+  reason.remedy = {
+      .title =
+          "Attach without tracking: only the process that made the block is to remove it. "
+          "Before Python 3.13, tell the tracker so after attaching",
+      .commands = {"SharedMemory(name=name, track=False)  # Python 3.13",
+                   "multiprocessing.resource_tracker.unregister(block._name, \"shared_memory\")"},
+      .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
+std::optional<Reason> freed_lock(const StartEvent& event) {
+  if (event.wanted != "lock") return std::nullopt;
+  Reason reason;
+  reason.clause =
+      "; a lock (or Value, Queue, Event) that it was sent was gone: who made it had "
+      "kept no reference to it, or had ended";
+  reason.remedy = {
+      .title = "Keep what a process is sent in a variable until that process ends",
+      .commands = {"value = context.Value(\"i\", 0)  # not: args=(context.Value(...),)",
+                   "process.join()  # before the variable goes"},
+      .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
+std::optional<Reason> came_too_late(const StartEvent& event) {
+  Reason reason;
+  if (event.wanted == "interpreter") {
+    reason.clause = "; the main thread had ended by then, and the interpreter starts no more work";
+    reason.remedy = {
+        .title =
+            "Wait for the thread, or close what works in the background, before the main "
+            "thread ends: not in atexit or __del__",
+        .commands = {"thread.join()  # at the end of the program", "executor.shutdown(wait=True)"},
+        .verify = "dlprobe run -- COMMAND"};
+    return reason;
+  }
+  if (event.wanted != "executor") return std::nullopt;
+  reason.clause = "; the pool or executor had been closed before";
+  reason.remedy = {
+      .title =
+          "Give it all its work before it is closed (the end of its with block, "
+          "shutdown(), close()), or make it once for the whole program",
+      .commands = {"with ProcessPoolExecutor() as executor:  # around all that uses it"},
+      .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
 // By the thread that copies batches into pinned memory, and no method of the program's own.
 std::optional<Reason> not_pinned(const StartEvent& event) {
   constexpr std::string_view kFile = "torch/utils/data/_utils/pin_memory.py:";
@@ -199,6 +256,9 @@ std::optional<Reason> reason_of(const StartEvent& event) {
   if (auto reason = long_socket_name(event)) return reason;
   if (auto reason = size_of_file(event)) return reason;
   if (auto reason = not_pinned(event)) return reason;
+  if (auto reason = removed_block(event)) return reason;
+  if (auto reason = freed_lock(event)) return reason;
+  if (auto reason = came_too_late(event)) return reason;
   return full_file_system(event);
 }
 

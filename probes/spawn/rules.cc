@@ -6,9 +6,13 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <csignal>
+#include <functional>
+#include <iterator>
 
 #include "lib/base/path_name.h"
 #include "lib/base/units.h"
+#include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
 
@@ -148,10 +152,31 @@ void add_pickle_remedies(const Run& run, const StartEvent& event, Finding& findi
   }
 }
 
+// A lock of multiprocessing, or what is made of one, in a task or a queue.
+std::optional<Finding> only_inherited(const Run& run, const StartEvent& refused) {
+  if (refused.wanted != "inheritance") return std::nullopt;
+  Finding finding = start_finding(FindingCode::kUnpicklableObject, {&refused});
+  finding.discriminator += "-inheritance";
+  finding.message =
+      say("{} puts a {} of multiprocessing into a task or a queue, and {} can only "
+          "give it to a process that it starts",
+          place_or(refused, "the program"), as_name(refused.type), describe(run, refused.process));
+  add_place(finding, refused, "statement");
+  add_message(finding, refused);
+  finding.prove(text_fact("type", as_name(refused.type), kShimSource, refused.at));
+  finding.remedies.push_back(
+      {.title = "Give it to the processes when they start, or take that of a Manager",
+       .commands = {"Pool(..., initializer=init, initargs=(shared,))  # init keeps it in a global",
+                    "multiprocessing.Manager().Lock()  # Value, Queue likewise: slower"},
+       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  return finding;
+}
+
 std::optional<Finding> unpicklable(const Run& run) {
   const Events refused = refusals_of(run, StartRefusal::kUnpicklable);
   if (refused.empty()) return std::nullopt;
   const StartEvent& first = *refused.front();
+  if (auto finding = only_inherited(run, first)) return finding;
   Finding finding = start_finding(FindingCode::kUnpicklableObject, refused);
   finding.discriminator += "-" + first.type;
   // What goes through a queue is pickled under any start method; no start is told for it.
@@ -181,10 +206,64 @@ std::optional<Finding> unpicklable(const Run& run) {
   return finding;
 }
 
+bool is_lock_of_fork(const StartEvent* event) {
+  return event->wanted == "fork";
+}
+
+// Of the processes that it started by another method those that died of an address that is none.
+std::vector<ProcessKey> crashed_children(const Run& run, const StartEvent& sent) {
+  std::vector<ProcessKey> crashed;
+  for (const ProcessExit& exit : run.exits) {
+    const ProcessInfo* child = run.find_process(exit.key);
+    const int32_t status = exit.wait_status.value_or(0);
+    if (child == nullptr || !WIFSIGNALED(status) || WTERMSIG(status) != SIGSEGV) continue;
+    const ProcessInfo* trainer = trainer_of(run, *child);
+    const bool is_of_it =
+        child->ppid == sent.process.pid || (trainer != nullptr && trainer->key == sent.process);
+    const bool starts_anew = child->start_method.value_or(StartMethod::kFork) != StartMethod::kFork;
+    if (is_of_it && starts_anew) crashed.push_back(exit.key);
+  }
+  return crashed;
+}
+
+// A lock that has no name by which another process could open it. Some interpreters say so, others
+// send its address, and that who uses it crashes is the proof.
+std::optional<Finding> lock_of_fork(const Run& run) {
+  Events sent = refusals_of(run, StartRefusal::kNotRebuilt);
+  std::erase_if(sent, std::not_fn(is_lock_of_fork));
+  if (sent.empty()) return std::nullopt;
+  const StartEvent& first = *sent.front();
+  const std::vector<ProcessKey> crashed = crashed_children(run, first);
+  if (first.message.empty() && crashed.empty()) return std::nullopt;
+  Finding finding = start_finding(FindingCode::kUnpicklableObject, {&first});
+  finding.discriminator += "-fork";
+  const Message what = first.path.empty() ? Message("a lock") : as_name(first.path);
+  finding.message =
+      say("{} ({}) was made for fork, and {} sends it to a process of {}, which cannot "
+          "have its lock",
+          what, as_name(first.type), place_or(first, "the program"), method_name(first.method));
+  if (!crashed.empty())
+    finding.message += say("; {} crashed when it was used", describe_some(run, crashed));
+  std::ranges::copy(crashed, std::back_inserter(finding.processes));
+  add_place(finding, first, "statement");
+  add_message(finding, first);
+  finding.prove(text_fact("type", as_name(first.type), kShimSource, first.at));
+  if (!first.path.empty())
+    finding.prove(text_fact("path", as_name(first.path), kShimSource, first.at));
+  finding.remedies.push_back(
+      {.title = "Make it with the context that starts the processes which use it",
+       .commands = {say("context = multiprocessing.get_context(\"{}\")", method_name(first.method)),
+                    "shared = context.Lock()  # Value, Queue, Event likewise; then "
+                    "context.Process(...)"},
+       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  return finding;
+}
+
 // A class whose instances pickle, and cannot be made again from that: an exception with two
 // arguments, of which its base was given one.
 std::optional<Finding> not_rebuilt(const Run& run) {
-  const Events refused = refusals_of(run, StartRefusal::kNotRebuilt);
+  Events refused = refusals_of(run, StartRefusal::kNotRebuilt);
+  std::erase_if(refused, is_lock_of_fork);
   if (refused.empty()) return std::nullopt;
   const StartEvent& first = *refused.front();
   Finding finding = start_finding(FindingCode::kUnpicklableObject, refused);
@@ -442,6 +521,7 @@ std::vector<Finding> findings_of_starts(const Run& run) {
   add(findings, missing_guard(run));
   add(findings, mpi_in_child(run));
   add(findings, unpicklable(run));
+  add(findings, lock_of_fork(run));
   add(findings, not_rebuilt(run));
   add(findings, context_set(run));
   add(findings, daemonic(run));

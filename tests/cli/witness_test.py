@@ -140,7 +140,7 @@ class Witness(unittest.TestCase):
         folder = os.path.join(os.path.dirname(__file__), "..", "..", "lib", "subject", "python_shim")
         with tempfile.TemporaryDirectory() as copies:
             os.chmod(copies, 0o755)
-            for name in ("dlprobe_start.py", "dlprobe_hooks.py", "dlprobe_limits.py", "dlprobe_trace.py"):
+            for name in ("dlprobe_start.py", "dlprobe_hooks.py", "dlprobe_limits.py", "dlprobe_ends.py", "dlprobe_trace.py"):
                 shutil.copy(os.path.join(folder, name), copies)
             with open(os.path.join(copies, "options"), "w", encoding="utf-8"):
                 pass

@@ -503,6 +503,11 @@ RAISED = {  # how a job fails -> code, what the proof says of it
     "pool-lacks": ("DLP0407", {"exception": holds("below_the_guard"), "main_module": holds("/raised.py")}),
     "served-pool-lacks": ("DLP0407", {"exception": holds("below_the_guard"), "main_module": holds("/raised.py")}),
     "executor-lacks": ("DLP0407", {"exception": holds("below_the_guard"), "main_module": holds("/raised.py")}),
+    "lock-of-fork": ("DLP0402", {"type": equals("Synchronized"), "path": equals("value"), "statement": holds("/raised.py:")}),
+    "lock-in-task": ("DLP0402", {"type": equals("Synchronized")}),
+    "freed-lock": ("DLP0510", {"exception": holds("FileNotFoundError"), "exit_code": equals("1")}),
+    "closed": ("DLP0514", {"exception": holds("RuntimeError"), "raised_at": holds("/raised.py:")}),
+    "removed-block": ("DLP0514", {"removed_by": holds("python"), "raised_at": holds("/raised.py:")}),
 }
 
 
@@ -513,7 +518,7 @@ def raised():
         common = {"probe": "run", "needs": needs}
         confidence = "likely" if kind == "native-exit" else "certain"
         yield Case(f"raised-{kind}", job, first=code, severity="error", confidence=confidence, evidence=evidence,
-                   exit_codes=(1,), pace="everywhere" if kind in ("task", "spawned", "executor-lacks") else "quick", **common)
+                   exit_codes=(1,), pace="everywhere" if kind in ("task", "spawned", "executor-lacks", "lock-of-fork", "removed-block") else "quick", **common)
         yield Case(f"raised-{kind}-not", f"{job} --healthy", silent=True, verdicts=("pass",), exit_codes=(0,), **common)
 
 

@@ -4,16 +4,15 @@ An exception is looked at where it ended something: the program, a thread, a chi
 for that is called by the library while it handles the exception, so that no frame of ours stands in a traceback and nothing is
 done where nothing failed. What an override needs is in dlprobe_overrides.py.
 """
-import builtins
 import os
 import sys
 from errno import EACCES, EDQUOT, EFBIG, EMFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS
 
 from dlprobe_start import describe, learn_own_start, load, options, pass_on, soft_limit, tell
-from dlprobe_trace import Trace, entries_of, users_call, users_line, users_place, users_place_in_words
+from dlprobe_trace import (Trace, chain_of, entries_of, first_of_group, keep_room, users_call, users_line, users_place,
+                           users_place_in_words)
 
 _MOST_ENDS_TOLD = 20  # of one process, each place once
-_MOST_CAUSES = 4  # of an exception's chain
 _MOST_OF_CAUSE = 300  # characters, so that its place is not cut off
 
 
@@ -53,6 +52,9 @@ def _refused_start(trace, method):
     if isinstance(trace.error, AssertionError) and trace.is_raised_in("multiprocessing/process.py", "start") and _is_daemon():
         return dict(users_place(trace.entries), cause="daemonic")
     dump = trace.frame_of("multiprocessing/reduction.py", "dump")
+    if dump is not None and trace.is_raised_in("multiprocessing/synchronize.py", "__getstate__"):
+        lock = trace.entries[-1][0].f_locals["self"]
+        return dict(load("dlprobe_pickle").lock_of_fork(lock, dump.f_locals["obj"]), **users_place(trace.entries))
     if dump is not None and not _is_sharing(trace):
         return dict(_unpicklable(dump.f_locals.get("obj")), cause="unpicklable")
     return dict(users_place(trace.entries), cause="other")
@@ -96,6 +98,14 @@ def _refused_task(trace):
     return "no-thread" if thread._initialized and not thread._started.is_set() else None
 
 
+def _only_inherited(trace):
+    """What a process can only be given when it starts."""
+    if not trace.is_raised_in("multiprocessing/context.py", "assert_spawning"):
+        return None
+    kind = type(trace.entries[-1][0].f_locals["obj"]).__name__
+    return dict(users_place(trace.entries), cause="unpicklable", wanted="inheritance", type=kind)
+
+
 def _refusal_of(trace):
     """The fields of an event of kind "refused"; None: the exception is another one."""
     task = _refused_task(trace)
@@ -130,15 +140,6 @@ def _refusal_of(trace):
 _told = set()  # of this process
 
 
-def _chain_of(error, also_hidden=False):
-    """It, and what it was raised from or while handling; also where that was not to be shown ("from None")."""
-    chain = []
-    while error is not None and len(chain) <= _MOST_CAUSES and all(each is not error for each in chain):
-        chain.append(error)
-        error = error.__cause__ or (None if error.__suppress_context__ and not also_hidden else error.__context__)
-    return chain
-
-
 _TORCH_HANDS_ON = (("torch/_utils.py", "reraise"), ("torch/utils/data/dataloader.py", "_try_get_data"),
                    ("torch/utils/data/_utils/signal_handling.py", "handler"),
                    ("torch/multiprocessing/spawn.py", "join"),
@@ -148,13 +149,6 @@ _WAITS_FOR_OTHERS = (("multiprocessing/queues.py", "get"), ("multiprocessing/poo
                      ("multiprocessing/connection.py", "_recv", "recv_bytes", "SocketClient"),
                      ("concurrent/futures/_base.py", "result"), ("/queue.py", "get"),
                      ("/subprocess.py", "run", "check_call", "check_returncode"))
-
-
-def _first_of_group(error):
-    """Of an ExceptionGroup, as asyncio.TaskGroup raises one, the first that it is made of (CPython 3.11)."""
-    while isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):
-        error = error.exceptions[0]
-    return error
 
 
 def _is_handed_on(error):
@@ -171,7 +165,7 @@ def _is_handed_on(error):
 
 def _causes_of(error):
     """Each with the user's own line. What was only being handled when the next one was raised says so: it is no cause."""
-    causes, chain = [], _chain_of(error)
+    causes, chain = [], chain_of(error)
     for raised, each in zip(chain, chain[1:]):
         place = users_place(entries_of(each))
         causes.append(("" if raised.__cause__ is each else "while handling ") + describe(each)[:_MOST_OF_CAUSE]
@@ -182,7 +176,7 @@ def _causes_of(error):
 def _system_error(error):
     """What the system refused: `error`, or the first that it was raised from, which torch does not show. None: nothing."""
     found = None
-    for each in _chain_of(error, also_hidden=True):
+    for each in chain_of(error, also_hidden=True):
         if isinstance(each, OSError):
             found = each
     return found
@@ -207,12 +201,22 @@ def _refused_resource(error, refusal):
             return load("dlprobe_limits").refused_gpu_memory(Trace(error))
         if number == EMFILE:  # nothing more can be loaded
             return {} if _is_handed_on(refusal) else _refused_descriptor()
+        raised_in = Trace(error).raised_in()
+        if isinstance(error, (RuntimeError, ValueError)) and ("/concurrent/" in raised_in or "/multiprocessing/" in raised_in
+                                                              or "/threading.py:" in raised_in):
+            late = load("dlprobe_ends").shut_down(Trace(error), _is_shut_down)
+            if late:
+                return late
         sender = load("dlprobe_limits").gone_sender(Trace(error)) if "multiprocessing.connection" in sys.modules else {}
         if sender:
             return sender
+        if number == ENOENT and "/multiprocessing/" in Trace(refusal).raised_in():
+            removed = load("dlprobe_ends").removed(Trace(refusal))
+            if removed:
+                return removed
         if number in (EACCES, ENOENT, EPERM, EROFS):
             return load("dlprobe_limits").refused_temporary_file(Trace(refusal))
-        if "torch/distributed/" in Trace(error).raised_in():
+        if "torch/distributed/" in raised_in:
             return load("dlprobe_ranks").taken_port(Trace(error))
         if is_of_file or number == ENOMEM or isinstance(error, MemoryError) or is_of_torch:
             return load("dlprobe_limits").refused_resource(Trace(refusal or error), Trace(error))
@@ -235,13 +239,13 @@ _refused = [None]  # the last one: no reference to it, which would keep all that
 
 def tell_refusal(trace, sent=None):
     """`sent`: what could not be pickled, where that is known."""
-    if isinstance(trace.error, KeyboardInterrupt):
-        return  # it came meanwhile
+    if isinstance(trace.error, (KeyboardInterrupt, MemoryError)):
+        return  # of nothing that was started or sent
     name = (id(trace.error), describe(trace.error))
     if name == _refused[0]:
         return
     is_sent = sent is not None and not isinstance(trace.error, OSError) and not _is_sharing(trace)
-    refusal = dict(_unpicklable(sent), cause="unpicklable") if is_sent else _refusal_of(trace)
+    refusal = _only_inherited(trace) or (dict(_unpicklable(sent), cause="unpicklable") if is_sent else _refusal_of(trace))
     if refusal is not None:
         _refused[0] = name
         tell(refusal.pop("kind", "refused"), message=describe(trace.error), **refusal)
@@ -266,7 +270,7 @@ def tell_end(ended, error, sent=None, wanted=None):
         is_exit = isinstance(error, SystemExit) and not _is_caught_by_pool(ended, error)
         if not isinstance(error, BaseException) or is_exit or (len(_told) >= _MOST_ENDS_TOLD and ended != "process"):
             return
-        error = _first_of_group(error)
+        error = first_of_group(error)
         trace = Trace(error)
         key = (ended, type(error).__qualname__, trace.raised_in())
         if key in _told:
@@ -275,16 +279,20 @@ def tell_end(ended, error, sent=None, wanted=None):
         tell_refusal(trace, sent)
         refusal = _system_error(error)
         called = users_call(trace.entries) if ended == "task" else None
-        fields = dict(users_place(trace.entries), wanted=wanted, called_at=called, error_number=getattr(refusal, "errno", None),
+        fields = dict(users_place(trace.entries), called_at=called, error_number=getattr(refusal, "errno", None),
                       path=getattr(refusal, "filename", None) or _missing_name(error))
         fields.update(_refused_resource(error, refusal))
+        if wanted is not None:
+            fields["wanted"] = wanted
         if _is_begun:
             fields["shared"] = _shared_with_parent(trace)
         tell("failed", ended=ended, message=describe(error), type=type(error).__name__,
              raised_in=trace.raised_in(), chain=_causes_of(error),
-             again=next((type(each).__name__ for each in _chain_of(error) if _is_handed_on(each)), None), **fields)
+             again=next((type(each).__name__ for each in chain_of(error) if _is_handed_on(each)), None), **fields)
     except Exception as fault:
         tell("hook-failed", message="tell_end: %s" % describe(fault), type=type(fault).__name__)
+    finally:
+        keep_room()
 
 
 _is_shut_down = False
@@ -431,6 +439,8 @@ def _before_end_of_child(*_):
     elif error is not None:
         _tell_child_failed(error)
     load("dlprobe_crash").forget()
+    if "multiprocessing.resource_tracker" in sys.modules:
+        load("dlprobe_ends").note_tracker(sys.modules["multiprocessing.resource_tracker"])
 
 
 def _ends_child(frame):
@@ -459,9 +469,10 @@ def _tell_child_failed(error):
 
 def _begin_child():
     """In a child, before its work."""
-    global _is_begun
+    global _is_begun, _is_shut_down
     learn_own_start()
     _told.clear()
+    _is_shut_down = False
     _watch_children(sys.modules["multiprocessing.process"])
     _is_begun = True  # maybe in what it was forked from
     load("dlprobe_crash").watch()
@@ -554,28 +565,21 @@ def _hook_data_loader(module):
         kinds.create_fetcher = Noticed(vars(kinds)["create_fetcher"], notice_worker)
 
 
-def _before_mpi(_module):
-    tell("mpi-begins", **users_line(sys._getframe(1)))
-
-
-def _after_mpi(_module):
-    tell("mpi-ready")
-    load("dlprobe_ranks").hook_exit()
-
-
 # ---- what is hooked when
 
 
-BEFORE = {"mpi4py.MPI": [_before_mpi]}
+BEFORE = {"mpi4py.MPI": [lambda _module: load("dlprobe_ranks").before_mpi()]}
 AFTER = {
-    "mpi4py.MPI": [_after_mpi],
+    "mpi4py.MPI": [lambda _module: load("dlprobe_ranks").after_mpi()],
     "multiprocessing.process": [_watch_children],
     "multiprocessing.context": [_hook_context],
+    "multiprocessing.synchronize": [lambda module: load("dlprobe_pickle").watch_locks(module, Noticed)],
     "multiprocessing.forkserver": [_hook_forkserver],
     "multiprocessing.util": [_hook_util],
     "multiprocessing.queues": [_hook_queues, lambda module: load("dlprobe_queues").hook(module)],
     "multiprocessing.pool": [_hook_pool, lambda module: load("dlprobe_results").hook_pool(module)],
     "concurrent.futures._base": [lambda module: load("dlprobe_results").hook_futures(module)],
+    "multiprocessing.resource_tracker": [lambda module: load("dlprobe_ends").watch_tracker(module)],
     "concurrent.futures.process": [_hook_executor],
     "joblib.externals.loky.process_executor": [_hook_executor],
     "loky.process_executor": [_hook_executor],

@@ -3,9 +3,10 @@ import sys
 import time
 
 from dlprobe_start import tell
-from dlprobe_trace import absolute
+from dlprobe_trace import absolute, users_line
 
 _SEARCH_SECONDS = 2.0
+_SECONDS_FOR_LOCK = 0.05
 
 
 class _Found(Exception):
@@ -139,3 +140,68 @@ def unpicklable(thing):
             fields.update(_definition_line(culprit) or _definition_line(type(culprit)))
             return fields
     return {}
+
+
+# ---- what the context fork made, and another one cannot send
+
+
+def _parts_of(thing):
+    if isinstance(thing, dict):
+        return [("[%r]" % (key,), each) for key, each in thing.items()]
+    if isinstance(thing, (list, tuple)):
+        return [("[%d]" % index, each) for index, each in enumerate(thing)]
+    try:
+        return [(".%s" % name, each) for name, each in object.__getattribute__(thing, "__dict__").items()]
+    except AttributeError:
+        return []
+
+
+def _is_of_multiprocessing(thing):
+    return any(each.__module__.partition(".")[0] == "multiprocessing" for each in type(thing).__mro__)
+
+
+def _way_to(lock, thing, until, depth=6):
+    """How `lock` is reached from `thing`, up to what multiprocessing made with it, and that; None: it is not found."""
+    if thing is lock:
+        return "", thing
+    if depth == 0 or time.monotonic() > until:
+        return None
+    for step, each in _parts_of(thing):
+        found = _way_to(lock, each, until, depth - 1)
+        if found is not None:
+            return ("", thing) if _is_of_multiprocessing(thing) else (step + found[0], found[1])
+    return None
+
+
+def lock_of_fork(lock, sent):
+    """The fields of a refusal: where in what is sent to a process the lock is that the context fork made."""
+    fields = {"cause": "not-rebuilt", "wanted": "fork", "type": type(lock).__name__}
+    until = time.monotonic() + _SECONDS_FOR_LOCK
+    for name, value in _sent_parts(sent).items():
+        found = _way_to(lock, value, until)
+        if found is not None:
+            return dict(fields, path=name + found[0], type=type(found[1]).__name__)
+    return fields
+
+
+_told_locks = set()
+
+
+def watch_locks(module, noticed):
+    """Where the interpreter takes it for one (until CPython 3.11.5): the other process has an address that is none there."""
+    if "_is_fork_ctx" in module.SemLock.__init__.__code__.co_names:
+        return
+
+    def notice(lock, frame):
+        method = getattr(module.context.get_spawning_popen(), "method", "fork")
+        if lock is None or lock._semlock.name is not None or method == "fork":
+            return
+        place = users_line(frame)
+        while frame.f_code.co_name != "dump":
+            frame = frame.f_back
+        fields = dict(lock_of_fork(lock, frame.f_locals["obj"]), method=method, **place)
+        if str(fields) not in _told_locks:
+            _told_locks.add(str(fields))
+            tell("refused", **fields)
+
+    module.SemLock.__getstate__ = noticed(vars(module.SemLock)["__getstate__"], notice)

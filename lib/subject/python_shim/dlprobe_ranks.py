@@ -33,6 +33,15 @@ def hook_exit():
         atexit.register(at_exit)
 
 
+def before_mpi():
+    tell("mpi-begins", **users_line(sys._getframe(1)))
+
+
+def after_mpi():
+    tell("mpi-ready")
+    hook_exit()
+
+
 def hook_groups(module):
     hook_exit()
     told = [float("inf")]

@@ -12,19 +12,21 @@ from _thread import get_ident
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 START_FOLDER = os.getcwd()  # what the names of files in frames are relative to
+STARTED_AT = time.time()  # the program has made nothing yet
 _CLOCK_BOOTTIME = 7  # linux/time.h; the clock of dlprobe's recordings
 _MOST_EVENT_BYTES = 4000  # below PIPE_BUF, up to which a write to a FIFO is whole
 _MOST_TEXT = 600
 _USED = ("os", "posixpath", "codecs", "encodings.ascii", "fcntl", "abc", "_collections_abc", "importlib._bootstrap",
          "importlib._bootstrap_external", "multiprocessing.context", "multiprocessing.process", "torch.multiprocessing")
-_OWN = ("dlprobe_batches", "dlprobe_crash", "dlprobe_data", "dlprobe_epochs", "dlprobe_hooks", "dlprobe_limits",
-        "dlprobe_overrides", "dlprobe_pickle", "dlprobe_queues", "dlprobe_random", "dlprobe_ranks", "dlprobe_results",
-        "dlprobe_settings", "dlprobe_tensors", "dlprobe_trace")
+_OWN = ("dlprobe_batches", "dlprobe_crash", "dlprobe_data", "dlprobe_ends", "dlprobe_epochs", "dlprobe_hooks",
+        "dlprobe_limits", "dlprobe_overrides", "dlprobe_pickle", "dlprobe_queues", "dlprobe_random", "dlprobe_ranks",
+        "dlprobe_results", "dlprobe_settings", "dlprobe_tensors", "dlprobe_trace")
 _HOOKED = ("threading", "multiprocessing.process", "multiprocessing.context", "multiprocessing.spawn",
-           "multiprocessing.forkserver", "multiprocessing.util", "multiprocessing.queues", "multiprocessing.pool",
-           "concurrent.futures._base", "concurrent.futures.process", "joblib.externals.loky.process_executor",
-           "loky.process_executor", "mpi4py.MPI", "torch._utils", "torch.distributed.distributed_c10d", "torch.distributed.rendezvous",
-           "torch.multiprocessing", "torch.multiprocessing.reductions", "torch.nn.parallel.distributed", "torch.utils.data.dataloader")
+           "multiprocessing.forkserver", "multiprocessing.util", "multiprocessing.synchronize", "multiprocessing.queues",
+           "multiprocessing.pool", "multiprocessing.resource_tracker", "concurrent.futures._base", "concurrent.futures.process",
+           "joblib.externals.loky.process_executor", "loky.process_executor", "mpi4py.MPI", "torch._utils",
+           "torch.distributed.distributed_c10d", "torch.distributed.rendezvous", "torch.multiprocessing",
+           "torch.multiprocessing.reductions", "torch.nn.parallel.distributed", "torch.utils.data.dataloader")
 if sys.version_info >= (3, 13):  # where multiprocessing tells by it alone what ended a child
     _HOOKED += ("traceback",)
 

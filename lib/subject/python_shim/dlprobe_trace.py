@@ -1,15 +1,26 @@
 """Where in a program an exception or a call came through, and which line of that is the user's own."""
+import builtins
 import os
 
 from dlprobe_start import FOLDER, START_FOLDER
 
+_MOST_CAUSES = 4  # of an exception's chain
 MAIN_NAMES = ("__main__", "__mp_main__")
 _LIBRARY_FOLDERS = tuple(
     os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__)),
                                             FOLDER})
-# Bytes of the address space, of which no page is taken: where an exception says that there is no memory left, they are freed for
-# what is to be told of it.
+# Bytes of the address space, of which no page is taken: where an exception may say that there is no memory left, they are freed
+# for what is to be told of it.
 _room = [bytes(4 << 20)]
+
+
+def keep_room():
+    """Again, after that: the next one may be about memory, too."""
+    try:
+        if not _room:
+            _room.append(bytes(4 << 20))
+    except MemoryError:
+        pass
 
 
 def absolute(name):
@@ -90,12 +101,28 @@ def users_call(entries):
     return None
 
 
+def chain_of(error, also_hidden=False):
+    """It, and what it was raised from or while handling; also where that was not to be shown ("from None")."""
+    chain = []
+    while error is not None and len(chain) <= _MOST_CAUSES and all(each is not error for each in chain):
+        chain.append(error)
+        error = error.__cause__ or (None if error.__suppress_context__ and not also_hidden else error.__context__)
+    return chain
+
+
+def first_of_group(error):
+    """Of an ExceptionGroup, as asyncio.TaskGroup raises one, the first that it is made of (CPython 3.11)."""
+    while isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):
+        error = error.exceptions[0]
+    return error
+
+
 class Trace:
     """The way of an exception through the standard library and torch."""
 
     def __init__(self, error, caller=None):
         """`caller`: of who handles it, where the program has not; the way so far is that of the calls."""
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError) or type(error) is RuntimeError:  # as torch's allocator raises
             _room.clear()
         self.error, self.entries = error, calls_to(caller) + entries_of(error)
 

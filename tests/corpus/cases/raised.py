@@ -1,5 +1,5 @@
 """Jobs of bare multiprocessing that end by an exception, each raised somewhere else. With --healthy the same is raised, and
-the program knows what to do. Python 3.7 and later."""
+the program knows what to do. Python 3.8 and later."""
 import multiprocessing
 import os
 import resource
@@ -92,6 +92,66 @@ def hide_the_reason():
         raise RuntimeError("no more workers can be reached") from None
 
 
+def add_one(value):
+    with value.get_lock():
+        value.value += 1
+
+
+def count_in_spawned(context):
+    """Healthy only where the value is of the context that starts the process."""
+    count = context.Value("i", 0)
+    process = multiprocessing.get_context("spawn").Process(target=add_one, args=(count,))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise ValueError("the process has not counted")
+
+
+def count_in_freed():
+    """What only the arguments keep goes as soon as the process has started."""
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=add_one, args=(context.Value("i", 0),))
+    process.start()
+    process.join()
+    sys.exit(process.exitcode)
+
+
+def count_in_tasks(context):
+    with context.Pool(2) as pool:
+        pool.map_async(add_one, [context.Value("i", 0)]).get(timeout=5)
+
+
+def work_with_closed(healthy):
+    with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as executor:
+        executor.submit(abs, 1).result()
+        if healthy:
+            return executor.submit(abs, 2).result()
+    return executor.submit(abs, 2).result()
+
+
+READER = """
+import sys
+from multiprocessing import resource_tracker, shared_memory
+block = shared_memory.SharedMemory(sys.argv[1])
+if len(sys.argv) > 2:
+    resource_tracker.unregister(block._name, "shared_memory")
+block.close()
+"""
+
+
+def let_others_read(*arguments):
+    """A block, of which another program reads, and which is then read once more."""
+    import subprocess
+    import time
+    from multiprocessing.shared_memory import SharedMemory
+    block = SharedMemory(create=True, size=4096)
+    subprocess.run([sys.executable, "-c", READER, block.name, *arguments], check=True)
+    time.sleep(1)
+    SharedMemory(block.name).close()
+    block.close()
+    block.unlink()
+
+
 JOBS = {
     "task": lambda: with_pool(divide),
     "executor-task": with_executor,
@@ -107,10 +167,18 @@ JOBS = {
     "pool-lacks": lambda: send_what_is_below("spawn", "pool"),
     "served-pool-lacks": lambda: send_what_is_below("forkserver", "pool"),
     "executor-lacks": lambda: send_what_is_below("spawn", "executor"),
+    "lock-of-fork": lambda: count_in_spawned(multiprocessing.get_context("fork")),
+    "lock-in-task": lambda: count_in_tasks(multiprocessing.get_context("fork")),
+    "freed-lock": count_in_freed,
+    "closed": lambda: work_with_closed(False),
+    "removed-block": let_others_read,
 }
 # What would never come to an end, or fails whatever is done about it, works in the healthy twin.
 HEALTHY = {"not-rebuilt": lambda: with_pool(abs), "no-descriptor": lambda: None, "no-descriptor-hidden": lambda: None, "result": lambda: with_pool(abs),
-           "spawned": lambda: with_spawned_process(4), "native-exit": lambda: with_others_that_wait(abs)}
+           "spawned": lambda: with_spawned_process(4), "native-exit": lambda: with_others_that_wait(abs),
+           "freed-lock": lambda: count_in_spawned(multiprocessing.get_context("spawn")),
+           "lock-of-fork": lambda: count_in_spawned(multiprocessing.get_context("spawn")), "closed": lambda: work_with_closed(True),
+           "removed-block": lambda: let_others_read("untracked")}
 
 if __name__ == "__main__":
     kind = sys.argv[1]

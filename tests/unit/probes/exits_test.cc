@@ -1452,6 +1452,44 @@ TEST_F(Raised, ATensorWhoseSenderHasEndedIsSaidSo) {
   EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("alive"));
 }
 
+TEST_F(Raised, ABlockThatTheTrackerOfAReaderRemovedIsSaidSo) {
+  for (const bool is_worker : {false, true}) {
+    scene.run().exits.clear();
+    scene.run().start_events.clear();
+    failed(1.2, is_worker ? 101 : kParent, Ended::kProcess, "attach");
+    StartEvent& event = scene.run().start_events.back();
+    event.wanted = "tracker";
+    event.child_pid = 77;
+    event.path = "python3 reader.py";
+    scene.exit_with(is_worker ? 101 : kParent, 1.3, 1);
+    if (is_worker) scene.exit_with(kParent, 1.4, 1);
+    const Finding finding = examine().findings.front();
+    EXPECT_THAT(finding.message.plain(),
+                HasSubstr("the resource tracker of process 77 (python3 reader.py) removed"));
+    EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("track=False"));
+  }
+}
+
+TEST_F(Raised, ALockThatWasFreedBeforeItCameIsSaidSo) {
+  failed(1.2, 101, Ended::kProcess, "");
+  scene.run().start_events.back().wanted = "lock";
+  scene.exit_with(101, 1.3, 1);
+  scene.exit_with(kParent, 1.4, 1);
+  const Finding finding = examine().findings.front();
+  EXPECT_THAT(finding.message.plain(), HasSubstr("had kept no reference to it"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("in a variable"));
+}
+
+TEST_F(Raised, WorkThatComesTooLateIsSaidSo) {
+  failed(1, kParent, Ended::kThread, "flush");
+  scene.run().start_events.back().wanted = "interpreter";
+  scene.exit_with(kParent, 2, 0);
+  EXPECT_THAT(only().message.plain(), HasSubstr("the main thread had ended by then"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("Wait for the thread"));
+  scene.run().start_events.back().wanted = "executor";
+  EXPECT_THAT(only().message.plain(), HasSubstr("had been closed before"));
+}
+
 TEST_F(Raised, AProbeKnowsOfItAndDoesNotFailOnIt) {
   failed(1.2, kParent, Ended::kProcess, "train");
   scene.exit_with(kParent, 1.3, 1);
@@ -1662,6 +1700,13 @@ TEST_F(Raised, ATrainerWhoseThreadEndsItSaysWhere) {
   EXPECT_EQ(finding.severity, Severity::kError);
   EXPECT_THAT(finding.message.plain(),
               HasSubstr("exited by itself with code 137: it called os._exit at guard.py:7"));
+  scene.process(50, Role::kOther);
+  scene.run().processes.front().ppid = 50;
+  EXPECT_TRUE(examine().findings.empty()) << "who started it may start it again";
+  scene.exit_with(50, 2.1, 137);
+  EXPECT_EQ(only().severity, Severity::kError) << "it passed that on";
+  scene.run().exits.pop_back();
+  scene.run().processes.pop_back();
   failed(1.5, 101, Ended::kWorker, "load");
   EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "it left because of that";
   scene.run().start_events.pop_back();
@@ -1700,13 +1745,6 @@ class Refused : public Raised {
   void read(std::optional<ProcessKey> process, uint64_t refusals = 0, uint64_t of_user = 3,
             uint64_t of_group = 3) {
     scene.run().task_facts.push_back({.at = Scene::at(process ? 1.21 : 0),
-  scene.process(50, Role::kOther);
-  scene.run().processes.front().ppid = 50;
-  EXPECT_TRUE(examine().findings.empty()) << "who started it may start it again";
-  scene.exit_with(50, 2.1, 137);
-  EXPECT_EQ(only().severity, Severity::kError) << "it passed that on";
-  scene.run().exits.pop_back();
-  scene.run().processes.pop_back();
                                       .process = process,
                                       .processes = Limit{.soft = 8, .hard = 8},
                                       .tasks_of_user = of_user,
@@ -1939,6 +1977,22 @@ TEST_F(Raised, MemoryThatALimitOfTheProcessRefused) {
   EXPECT_EQ(only().confidence, Confidence::kLikely);
 }
 
+TEST_F(Raised, MemoryThatWasRefusedToAWorkerIsWhyItsPoolHangs) {
+  failed(1, 101, Ended::kProcess, "load");
+  StartEvent& event = scene.run().start_events.front();
+  event.wanted = "address space";
+  event.limit = 100 * kMiB;
+  event.bytes = 99 * kMiB;
+  scene.exit_with(101, 1.1, 1);
+  scene.exit_by_signal(kParent, 60, SIGTERM);
+  const Finding hang{.code = FindingCode::kBatchLostInWorker,
+                     .severity = Severity::kError,
+                     .processes = {key_of(kParent)}};
+  EXPECT_TRUE(find(examine({hang}), FindingCode::kMemoryLimitTooLow));
+  const Finding leak{.code = FindingCode::kWorkerMemoryLeak, .severity = Severity::kError};
+  EXPECT_FALSE(find(examine({leak}), FindingCode::kMemoryLimitTooLow));
+}
+
 TEST_F(Raised, MemoryThatGrewUntilItsLimitRefusedMore) {
   for (const double full_s : {10.0, 2.0}) {
     scene.run().samples.clear();
@@ -2002,22 +2056,6 @@ TEST_F(RefusedFork, ACopyBeyondTheLimitIsTold) {
 TEST_F(RefusedFork, WithoutTheFactNothingIsSaid) {
   scene.recording.header.host.overcommit_memory.reset();
   EXPECT_EQ(told(), Verdict());
-}
-
-TEST_F(Raised, MemoryThatWasRefusedToAWorkerIsWhyItsPoolHangs) {
-  failed(1, 101, Ended::kProcess, "load");
-  StartEvent& event = scene.run().start_events.front();
-  event.wanted = "address space";
-  event.limit = 100 * kMiB;
-  event.bytes = 99 * kMiB;
-  scene.exit_with(101, 1.1, 1);
-  scene.exit_by_signal(kParent, 60, SIGTERM);
-  const Finding hang{.code = FindingCode::kBatchLostInWorker,
-                     .severity = Severity::kError,
-                     .processes = {key_of(kParent)}};
-  EXPECT_TRUE(find(examine({hang}), FindingCode::kMemoryLimitTooLow));
-  const Finding leak{.code = FindingCode::kWorkerMemoryLeak, .severity = Severity::kError};
-  EXPECT_FALSE(find(examine({leak}), FindingCode::kMemoryLimitTooLow));
 }
 
 TEST_F(RefusedFork, AKernelThatGuessesRefusesNoFork) {

@@ -183,6 +183,51 @@ TEST_F(SpawnTest, WhatGoesThroughAQueueCannotBePickledUnderAnyStartMethod) {
     EXPECT_THAT(remedy.settings, IsEmpty()) << remedy.title.plain();
 }
 
+TEST_F(SpawnTest, ALockOfForkIsNoneForASpawnedProcess) {
+  const StartEvent sent{.cause = StartRefusal::kNotRebuilt,
+                        .message = "RuntimeError: A SemLock created in a fork context ...",
+                        .path = "args[0]",
+                        .type = "Synchronized",
+                        .file = "/job/train.py",
+                        .line = 9};
+  for (const bool is_refused : {true, false}) {
+    run().start_events.clear();
+    run().exits.clear();
+    run().processes.resize(1);
+    started(101);
+    run().processes.back().start_method = StartMethod::kSpawn;
+    refused(kRoot, sent);
+    run().start_events.back().wanted = "fork";
+    if (!is_refused) run().start_events.back().message.clear();
+    ends(kRoot, 1);
+    if (!is_refused) {
+      EXPECT_THAT(examine().findings, IsEmpty()) << "nobody used it";
+      ends(101, 0);
+      run().exits.back().wait_status = SIGSEGV;
+    }
+    const Finding finding = examine().findings.front();
+    EXPECT_EQ(finding.code, FindingCode::kUnpicklableObject);
+    EXPECT_THAT(finding.message.plain(),
+                HasSubstr("args[0] (Synchronized) was made for fork, and train.py:9 sends it to a "
+                          "process of spawn"));
+    EXPECT_EQ(finding.message.plain().contains("worker 101 crashed"), !is_refused);
+    EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("\"spawn\""));
+  }
+}
+
+TEST_F(SpawnTest, ALockInATaskIsToBeGivenAtTheStart) {
+  tell(kRoot, {.kind = StartEventKind::kRefused,
+               .wanted = "inheritance",
+               .cause = StartRefusal::kUnpicklable,
+               .type = "Synchronized",
+               .file = "/job/train.py",
+               .line = 9});
+  ends(kRoot, 1);
+  const Finding finding = examine().findings.front();
+  EXPECT_THAT(finding.message.plain(), HasSubstr("train.py:9 puts a Synchronized of"));
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("initializer"));
+}
+
 TEST_F(SpawnTest, WhatAWorkerCannotSendBackIsToBePlain) {
   started(101);
   tell(101, {.kind = StartEventKind::kRefused,

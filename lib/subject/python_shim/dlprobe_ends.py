@@ -1,0 +1,102 @@
+"""What was over by the time of an exception: a block or a lock that was removed, an executor or an interpreter that was shut down."""
+import atexit
+import os
+import time
+
+from dlprobe_hooks import call_before
+from dlprobe_start import FOLDER, STARTED_AT, open_log
+
+_CLOCK_BOOTTIME = 7
+_LONGEST_COMMAND = 100
+
+
+def _stat_of(process):
+    with open("/proc/%d/stat" % process, "rb") as stat:
+        return stat.read().rpartition(b")")[2].split()
+
+
+def _own_description():
+    """Its number, since when it can have made something by the clock of files, and its command."""
+    process = os.getpid()
+    began = time.time() - time.clock_gettime(_CLOCK_BOOTTIME) + int(_stat_of(process)[19]) / float(os.sysconf("SC_CLK_TCK"))
+    with open("/proc/self/cmdline", "rb") as line:
+        words = line.read().decode("utf-8", "replace").rstrip("\0").split("\0")
+    command = "\0".join(words[:2] if "-c" in words[:2] else words)[:_LONGEST_COMMAND].replace("\n", " ")
+    return "%d %.3f %s" % (process, max(began, STARTED_AT), command)
+
+
+def _append(name, line):
+    log = open_log(name)
+    try:
+        os.write(log, (line + "\n").encode("utf-8", "replace"))
+    finally:
+        os.close(log)
+
+
+def _lines_of(name):
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as lines:
+        return [line.rstrip("\n").split(" ", 1) for line in lines]
+
+
+def note_tracker(module):
+    """In a process that ends, when its tracker is about to remove what is left: that this is its tracker."""
+    try:
+        tracker = module._resource_tracker._pid
+        if tracker is not None and int(_stat_of(tracker)[1]) == os.getpid():
+            _append("trackers", "%d %s" % (tracker, _own_description()))
+    except Exception:
+        pass
+
+
+def watch_tracker(module):
+    """Of a resource tracker, notes the blocks that it removes when the process that has started it has ended, and which had been
+    there before that process: it only attached to them."""
+    atexit.register(note_tracker, module)
+
+    def note(name):
+        served = dict(_lines_of("trackers"))[str(os.getpid())]
+        # A write to a mapped file of a tmpfs does not change its times, which are some milliseconds too early.
+        if os.stat("/dev/shm/" + name.lstrip("/")).st_ctime < float(served.split(" ", 2)[1]) - 0.005:
+            _append("removed", "%s %s" % (name.lstrip("/"), served))
+
+    def before_main(*_):
+        remove = module._CLEANUP_FUNCS["shared_memory"]
+
+        def remove_noted(name):
+            try:
+                note(name)
+            except Exception:
+                pass
+            return remove(name)
+
+        module._CLEANUP_FUNCS["shared_memory"] = remove_noted
+
+    call_before(module, "main", before_main)
+
+
+def removed(trace):
+    """Of a block that is gone: the process whose tracker has removed it. Of a lock that a spawned process was sent: that it is."""
+    if trace.is_raised_in("multiprocessing/synchronize.py", "__setstate__"):
+        return {"wanted": "lock"}
+    name = getattr(trace.error, "filename", None)
+    if not name or not trace.is_raised_in("multiprocessing/shared_memory.py", "__init__", "unlink"):
+        return {}
+    served = dict(_lines_of("removed")).get(name.lstrip("/"))
+    if served is None:
+        return {}
+    process, _began, command = served.split(" ", 2)
+    return {"wanted": "tracker", "child": int(process), "path": command}
+
+
+def shut_down(trace, is_interpreter):
+    """Of work that comes too late: whether the interpreter or what it is given to was shut down."""
+    submits = [trace.is_raised_in("concurrent/futures/%s.py" % each, "submit") for each in ("thread", "process")]
+    if any(submits):
+        module = trace.entries[-1][0].f_globals
+        is_interpreter = is_interpreter or module.get("_shutdown") is True or module.get("_global_shutdown") is True
+        return {"wanted": "interpreter" if is_interpreter else "executor"}
+    if trace.is_raised_in("multiprocessing/pool.py", "_check_running"):
+        return {"wanted": "executor"}
+    starts = trace.is_raised_in("/threading.py", "start") or trace.is_raised_in("multiprocessing/popen_fork.py", "_launch") \
+        or trace.is_raised_in("multiprocessing/util.py", "spawnv_passfds")
+    return {"wanted": "interpreter"} if starts and is_interpreter else {}
