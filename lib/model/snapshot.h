@@ -282,6 +282,21 @@ constexpr void list_fields(auto&& field, Of<WaitingTasks> /*of*/) {
         "one of them is what the loop runs until it is done (asyncio.run)");
 }
 
+/// Tasks of asyncio, or futures of concurrent.futures, that ended by an exception which nobody has
+/// asked for, and that are still kept.
+struct FailedTasks {
+  std::string exception;
+  std::vector<StackFrame> stack;
+  int32_t count = 1;
+
+  bool operator==(const FailedTasks&) const = default;
+};
+constexpr void list_fields(auto&& field, Of<FailedTasks> /*of*/) {
+  field("exception", &FailedTasks::exception, "its type; hostile text");
+  field("stack", &FailedTasks::stack, "where it was raised, and from where, innermost first");
+  field("count", &FailedTasks::count, "how many tasks");
+}
+
 /// One thread at one moment.
 struct ThreadSnapshot {
   int32_t tid = 0;
@@ -390,6 +405,7 @@ struct ProcessSnapshot {
   std::vector<SharedFile> shared_files;
   std::string frozen_by;
   std::optional<FlightRecord> flight;
+  std::vector<FailedTasks> failed_tasks;
 
   bool operator==(const ProcessSnapshot&) const = default;
 };
@@ -408,6 +424,7 @@ constexpr void list_fields(auto&& field, Of<ProcessSnapshot> /*of*/) {
   field("frozen_by", &ProcessSnapshot::frozen_by,
         "the file of its cgroup that says that it is frozen; empty: none does");
   field("flight", &ProcessSnapshot::flight, "of a rank: how far it is in its process groups");
+  field("failed", &ProcessSnapshot::failed_tasks, "where the most have failed first");
 }
 
 /// A process tree at one moment.

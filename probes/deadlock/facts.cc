@@ -540,9 +540,7 @@ bool is_of_user(const StackFrame& frame) {
   return frame.python && !is_of_a_library(frame.file);
 }
 
-namespace {
-
-const StackFrame* innermost_of_user(const std::vector<StackFrame>& stack) {
+const StackFrame* user_frame(const std::vector<StackFrame>& stack) {
   const auto found = std::ranges::find_if(stack, is_of_user);
   return found == stack.end() ? nullptr : &*found;
 }
@@ -553,12 +551,10 @@ Message place_of(const StackFrame* frame) {
          ")";
 }
 
-}  // namespace
-
 const StackFrame* user_frame(const ThreadSnapshot& thread) {
   const StackFrame* in_task =
-      thread.tasks.empty() ? nullptr : innermost_of_user(thread.tasks.front().stack);
-  return in_task != nullptr ? in_task : innermost_of_user(thread.stack);
+      thread.tasks.empty() ? nullptr : user_frame(thread.tasks.front().stack);
+  return in_task != nullptr ? in_task : user_frame(thread.stack);
 }
 
 bool same_user_frames(const ThreadSnapshot& a, const ThreadSnapshot& b) {
@@ -573,7 +569,7 @@ Message words_of_more_tasks(const ThreadSnapshot& thread) {
     const int32_t count = each.count - (&each == thread.tasks.data() ? 1 : 0);
     if (count < 1 || words.size() == kMostPlaces) continue;
     words.push_back(counted(static_cast<uint64_t>(count), "more task") +
-                    (count == 1 ? " waits" : " wait") + place_of(innermost_of_user(each.stack)));
+                    (count == 1 ? " waits" : " wait") + place_of(user_frame(each.stack)));
   }
   return words.empty() ? "" : ", where " + joined(words);
 }

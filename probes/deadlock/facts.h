@@ -145,8 +145,17 @@ const WaitedFile* connection_of(const Facts& facts, const ThreadFacts& thread);
 /// since then, and has not run.
 bool is_stopped_outside(const Run& run, const ChannelEnd& end, BootNs since);
 
-/// Whether it sleeps while others have a lock of a file that its process has open.
-bool may_sleep_for_a_lock(const ThreadFacts& thread);
+/// Whether it sleeps while others have a lock of a file that its process has open, or that its code
+/// names.
+bool may_sleep_for_a_lock(const Facts& facts, const ThreadFacts& thread);
+/// The same of a wait, if that is a sleep.
+bool asks_for_lock(const Facts& facts, const ThreadWait& wait);
+
+/// The file that the code names which sleeps at one place again and again: for its lock, or until
+/// it is gone, it may wait. Null: there is none.
+const WaitedFile* polled_file(const ThreadFacts& thread);
+/// Who has that file locked, or open; null: nobody.
+const ChannelEnd* end_of_file(const Facts& facts, const WaitedFile& file);
 
 /// What a thread needs; the other threads' history is known by then, their needs are not.
 Need need_of(const Facts& facts, const ThreadFacts& waiter);
@@ -262,10 +271,14 @@ bool a_trainer_goes_on(const Facts& facts);
 bool is_of_user(const StackFrame& frame);
 /// The innermost such frame; of one that waits in an event loop, of the task that is its main one.
 const StackFrame* user_frame(const ThreadSnapshot& thread);
+/// The same of a stack: of a task, or of a traceback.
+const StackFrame* user_frame(const std::vector<StackFrame>& stack);
 /// Whether the user's frames are the same, from the innermost to the outermost.
 bool same_user_frames(const ThreadSnapshot& a, const ThreadSnapshot& b);
 /// " (main, train.py:41)": where it is, in the user's code if it is in any; empty without Python.
 Message place_of(const ThreadFacts& thread);
+/// Of a frame; empty of none.
+Message place_of(const StackFrame* frame);
 /// Of one that waits in an event loop: ", where 4 more tasks wait (consume, train.py:9)", beside
 /// the one whose place that is; may be empty.
 Message words_of_more_tasks(const ThreadSnapshot& thread);

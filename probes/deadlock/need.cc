@@ -100,8 +100,23 @@ class AnyNeed : public Waiter {
     const BootNs ends_in = thread_.wait.ends_in_ns.value_or(0);
     if (ends_in >= kSecond)
       need.words += ", in " + format_duration(std::chrono::nanoseconds(ends_in)) + " at most";
-    if (!thread_.wait.files.empty()) need.words += ", maybe for " + of_file_lock().words;
+    if (asks_for_lock(facts_, thread_.wait)) {
+      Need lock = of_file_lock();
+      if (is_in_file_lock()) return lock;
+      need.words += ", maybe for " + lock.words;
+    } else if (const WaitedFile* file = polled_file(waiter_)) {
+      const ChannelEnd* end = end_of_file(facts_, *file);
+      need.words += ", maybe until the file " + as_path(file->path) + " is removed, which " +
+                    (end == nullptr ? Message("no process") : "process " + own(end->pid)) +
+                    " has open";
+    }
     return need;
+  }
+
+  // The package filelock tries for the lock again and again.
+  bool is_in_file_lock() const {
+    const StackFrame* frame = python_frame(thread_);
+    return frame != nullptr && frame->file.contains("/site-packages/filelock/");
   }
 
   Need of_file_lock() const {
@@ -187,8 +202,33 @@ Message Waiter::in_library() const {
   return library.empty() ? "" : " in " + as_path(library);
 }
 
-bool may_sleep_for_a_lock(const ThreadFacts& thread) {
-  return thread.need.kind == NeedKind::kNothing && !thread.thread->wait.files.empty();
+bool asks_for_lock(const Facts& facts, const ThreadWait& wait) {
+  return std::ranges::any_of(wait.files, [&](const WaitedFile& file) {
+    return file.fd >= 0 || std::ranges::any_of(facts.last->channel_ends, [&](const auto& end) {
+             return end.inode == file.inode && end.kind == EndKind::kFileLock && end.writes;
+           });
+  });
+}
+
+bool may_sleep_for_a_lock(const Facts& facts, const ThreadFacts& thread) {
+  return thread.need.kind == NeedKind::kNothing && asks_for_lock(facts, thread.thread->wait);
+}
+
+const WaitedFile* polled_file(const ThreadFacts& thread) {
+  const auto& files = thread.thread->wait.files;
+  const bool is_named = polls_by_sleep(thread) && !files.empty() && files.front().fd < 0;
+  const bool is_same = std::ranges::all_of(thread.looks, [&](const Look& look) {
+    return look.thread->wait.running || look.thread->wait.files == files;
+  });
+  return is_named && is_same ? &files.front() : nullptr;
+}
+
+const ChannelEnd* end_of_file(const Facts& facts, const WaitedFile& file) {
+  const auto& ends = facts.last->channel_ends;
+  const auto found = std::ranges::find_if(ends, [&](const ChannelEnd& end) {
+    return end.inode == file.inode && end.kind == EndKind::kFileLock;
+  });
+  return found == ends.end() ? nullptr : &*found;
 }
 
 Need need_of(const Facts& facts, const ThreadFacts& waiter) {

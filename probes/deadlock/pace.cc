@@ -50,12 +50,12 @@ std::optional<WorkDone> work_done(const Sample& sample, const ProcessKey& key) {
 }
 
 // In a sleep that is over soon: where no lock is asked for, it ends by itself.
-bool sleeps_for_a_while(const ThreadFacts& thread) {
+bool sleeps_for_a_while(const Facts& facts, const ThreadFacts& thread) {
   const auto asleep = std::ranges::find_if(
       thread.looks, [](const Look& look) { return !look.thread->wait.running; });
   if (thread.need.kind != NeedKind::kNothing || asleep == thread.looks.end()) return false;
   const auto& end = asleep->thread->wait.ends_in_ns;
-  return end && *end < kLongRest && asleep->thread->wait.files.empty();
+  return end && *end < kLongRest && !asks_for_lock(facts, asleep->thread->wait);
 }
 
 // Data comes, however slowly: in one and the same wait it was woken more often than timeouts do.
@@ -85,7 +85,7 @@ bool gets_data(const Facts& facts, const ThreadFacts& thread) {
 std::vector<size_t> holders_of(const Facts& facts, const ThreadFacts& waiter) {
   if (waiter.need.has_one_holder()) return waiter.need.providers;
   std::vector<size_t> holders;
-  if (!may_sleep_for_a_lock(waiter)) return holders;
+  if (!may_sleep_for_a_lock(facts, waiter)) return holders;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& other = facts.threads[i];
     const bool has_it = std::ranges::any_of(facts.last->channel_ends, [&](const ChannelEnd& end) {
@@ -140,7 +140,7 @@ bool hands_on(const Facts& facts, const ThreadFacts& worker) {
 bool ends_by_itself(const Facts& facts, const ThreadFacts& thread) {
   const auto goes_on_soon = [&](const ThreadFacts& each) {
     const bool polls_for_long = idle_for(facts, each).value_or(0) >= kLongRest;
-    return gets_data(facts, each) || (sleeps_for_a_while(each) && !polls_for_long);
+    return gets_data(facts, each) || (sleeps_for_a_while(facts, each) && !polls_for_long);
   };
   if (goes_on_soon(thread)) return true;
   const std::vector<size_t> holders = holders_of(facts, thread);

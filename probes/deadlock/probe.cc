@@ -38,6 +38,8 @@ std::vector<RootCause> find_causes(const Facts& facts) {
   // Who is late is worth a word only where nobody is stuck.
   if (causes.empty() && of_ranks.empty()) causes = find_slow_parts(facts);
   append(causes, std::move(of_ranks));
+  for (RootCause& cause : causes)
+    blame_failed_task(facts, cause);
   std::ranges::stable_sort(causes, std::ranges::greater{}, [](const RootCause& cause) {
     const Finding& finding = cause.finding;
     return std::tuple(finding.severity, !finding.consequence_of, finding.confidence);

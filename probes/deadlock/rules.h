@@ -87,6 +87,10 @@ std::optional<RootCause> busy_in_loader(const Facts& facts, const Rank& rank);
 /// trainers wait: DLP0312. It may wait for that one, in a loop; a possible cause.
 std::optional<RootCause> computes_since_failure(const Facts& facts);
 
+/// A standstill in which a program waits for its own tasks or threads: that one of its tasks has
+/// failed, and is why, comes first.
+void blame_failed_task(const Facts& facts, RootCause& cause);
+
 /// What the last look shows of a rank; its cause where `known` has one. What its workers do is not
 /// in it.
 RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootCause>& known);

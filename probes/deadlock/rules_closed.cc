@@ -155,17 +155,6 @@ std::vector<size_t> joined_by(const Facts& facts, size_t reader) {
   return {};
 }
 
-// Of a program that it started: the end of its input is open in nobody but forked copies of it.
-bool is_kept_open_by_copies(const Facts& facts, const ThreadFacts& parent,
-                            const ThreadFacts& reader) {
-  const std::vector<size_t>& writers = reader.need.providers;
-  return is_started_by_other(facts, parent, reader) && !writers.empty() &&
-         std::ranges::all_of(writers, [&](size_t each) {
-           const ProcessKey& key = facts.threads[each].process->key;
-           return parent_of(facts, key) == parent.process && is_forked_copy(*facts.run, key);
-         });
-}
-
 // A child that waits, maybe for a lock of another that does, for data which its parent, who waits
 // for its end, or others who wait would have to send: the end of a queue's input, the last task,
 // the end of a pipe.
@@ -181,16 +170,7 @@ RootCause joined_too_early(const Facts& facts, const std::vector<size_t>& way) {
       finding.processes.push_back(thread.process->key);
     }
   }
-  const bool is_copy = is_kept_open_by_copies(facts, waiter, facts.threads[way.back()]);
-  finding.message += is_copy ? ": no end of its input comes, for fork gave these a copy of the pipe"
-                             : ": every process that could send it is waiting too";
-  if (is_copy) {
-    finding.remedies.push_back(
-        {.title = "Close the copy in the workers, or start them without one",
-         .commands = {"DataLoader(..., worker_init_fn=lambda _: process.stdin.close())",
-                      "DataLoader(..., multiprocessing_context='forkserver')"},
-         .verify = "dlprobe deadlock --pid PID"});
-  }
+  finding.message += ": every process that could send it is waiting too";
   const bool by_signal =
       catches_one_of(waiter, std::array{SIGTERM}) || std::ranges::any_of(way, [&](size_t each) {
         return may_be_woken_by_signal(facts.threads[each]);
@@ -207,11 +187,82 @@ RootCause joined_too_early(const Facts& facts, const std::vector<size_t>& way) {
   return {std::move(finding), way.front()};
 }
 
+// In a library's loop, for tasks: it writes to no pipe of the program's own.
+bool is_idle_worker(const ThreadFacts& thread) {
+  const std::vector<StackFrame>& stack = thread.thread->stack;
+  const auto start = std::ranges::find_if(stack, [](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "process.py");
+  });
+  return start != stack.end() && std::none_of(stack.begin(), start, is_of_user);
+}
+
+// A pipe whose write end its maker, the parent of all who have it, has closed: only forked copies
+// are open, and none in the reader itself, which waits for the end of its input.
+bool is_kept_open_by_copies(const Facts& facts, const ThreadFacts& reader) {
+  const ProcessKey& own_key = reader.process->key;
+  const ProcessSnapshot* maker = parent_of(facts, own_key);
+  const bool has_own_end = std::ranges::any_of(facts.last->channel_ends, [&](const auto& end) {
+    return end.pid == own_key.pid && end.writes &&
+           other_end(reader.thread->wait.files.front()) == end.inode;
+  });
+  const bool has_maker = maker != nullptr && facts.find(maker->key, maker->key.pid) != Facts::kNone;
+  return has_maker && !has_own_end && !reader.need.providers.empty() &&
+         std::ranges::all_of(reader.need.providers, [&](size_t each) {
+           const ProcessKey& key = facts.threads[each].process->key;
+           return parent_of(facts, key) == maker && is_forked_copy(*facts.run, key);
+         });
+}
+
+// Another writer than those that fork made by the way is not there: the reader is a program, whose
+// input its parent alone knows, or all are idle.
+bool has_no_writer(const Facts& facts, const ThreadFacts& reader) {
+  return !is_forked_copy(*facts.run, reader.process->key) ||
+         std::ranges::all_of(reader.need.providers, [&](size_t each) {
+           return !facts.threads[each].is_main() || is_idle_worker(facts.threads[each]);
+         });
+}
+
+// That end of input does not come.
+RootCause never_ends(const Facts& facts, size_t index) {
+  const ThreadFacts& reader = facts.threads[index];
+  const ProcessKey& parent = parent_of(facts, reader.process->key)->key;
+  const ThreadFacts& maker = facts.threads[facts.find(parent, parent.pid)];
+  Finding finding = finding_about(facts, FindingCode::kPipeWithoutPeer, Confidence::kLikely,
+                                  user_frame(*reader.thread) == nullptr ? maker : reader);
+  finding.processes = {reader.process->key, maker.process->key};
+  finding.message = words_of_wait(facts, reader) +
+                    ": no end of its input comes, for fork gave these a copy of the pipe, and " +
+                    name_of(facts, maker) + " alone has closed it; " + words_of_wait(facts, maker);
+  if (may_be_woken_by_signal(reader)) {
+    finding.severity = Severity::kWarning;
+    finding.message += ", unless a signal wakes it";
+  }
+  finding.prove(count_fact("threads_that_could_write", reader.need.providers.size(),
+                           "/proc/PID/fdinfo of every process", facts.last->at));
+  finding.rule_out("DLP0313", "no process that could write ran or sleeps for a time");
+  finding.remedies.push_back(
+      {.title = "Close the copy in the workers, or start them without one",
+       .commands = {"DataLoader(..., worker_init_fn=lambda _: process.stdin.close())",
+                    "DataLoader(..., multiprocessing_context='forkserver')"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return {std::move(finding), index};
+}
+
+// A program fed through its input, or a child at a pipe of its own, which a trainer waits for.
+std::optional<RootCause> open_input(const Facts& facts, size_t index,
+                                    const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  const bool is_it = thread.is_main() && waits_for_data(thread) && !explained[index] &&
+                     is_waited_for(facts, index) && is_kept_open_by_copies(facts, thread) &&
+                     has_no_writer(facts, thread);
+  if (!is_it) return std::nullopt;
+  return never_ends(facts, index);
+}
+
 std::optional<RootCause> joined_child(const Facts& facts, size_t index,
                                       const std::vector<bool>& explained) {
   const ThreadFacts& thread = facts.threads[index];
-  const bool reads = thread.is_main() && thread.doomed && !explained[index] &&
-                     thread.need.kind == NeedKind::kChannel && thread.need.relation == "written by";
+  const bool reads = thread.is_main() && waits_for_data(thread) && !explained[index];
   if (!reads) return std::nullopt;
   const auto way = joined_by(facts, index);
   if (way.empty() || explained[way.front()]) return std::nullopt;
@@ -382,9 +433,9 @@ std::optional<RootCause> closed_queue(const Facts& facts, size_t index,
 }  // namespace
 
 std::vector<RootCause> find_closed_groups(const Facts& facts, const std::vector<RootCause>& known) {
-  return find_unexplained(
-      facts, known,
-      std::array{closed_semaphore, closed_count, joined_child, starved_worker, closed_queue});
+  return find_unexplained(facts, known,
+                          std::array{closed_semaphore, closed_count, open_input, joined_child,
+                                     starved_worker, closed_queue});
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -1,4 +1,5 @@
-// A loop that asks memory for what a process was to write that has failed: DLP0312.
+// What waits for one that has failed: a loop that asks memory for what a process was to write
+// (DLP0312), and a program whose own task ended by an exception (DLP0305).
 
 #include <sys/wait.h>
 
@@ -8,6 +9,7 @@
 #include <ranges>
 
 #include "lib/base/units.h"
+#include "lib/foreign/python_code.h"
 #include "lib/model/run_words.h"
 #include "probes/deadlock/rules.h"
 #include "probes/facts/facts.h"
@@ -67,7 +69,52 @@ bool computes_all_along(const ThreadFacts& thread) {
          user_frame(*thread.thread) != nullptr;
 }
 
+// At an asyncio.Queue nobody waits until a signal ends the program.
+bool waits_at_queue_of_loop(const ThreadSnapshot& thread) {
+  return !thread.tasks.empty() && !thread.tasks.front().stack.empty() &&
+         std::ranges::any_of(thread.tasks.front().stack, [](const StackFrame& frame) {
+           return is_of_standard_library(frame.file, "asyncio/queues.py");
+         });
+}
+
 }  // namespace
+
+void blame_failed_task(const Facts& facts, RootCause& cause) {
+  Finding& finding = cause.finding;
+  const ProcessSnapshot& process = *facts.threads[cause.thread].process;
+  const size_t main = facts.find(process.key, process.key.pid);
+  const bool may_be_why = finding.code == FindingCode::kConsumerStuck ||
+                          finding.code == FindingCode::kWaitsForMissingThread ||
+                          finding.code == FindingCode::kLockCycle;
+  const bool is_it = may_be_why && finding.severity != Severity::kInfo &&
+                     !process.failed_tasks.empty() && main != Facts::kNone &&
+                     facts.threads[main].need.kind == NeedKind::kNotification;
+  if (!is_it) return;
+  const ThreadSnapshot& waiter = *facts.threads[main].thread;
+  const FailedTasks& failed = process.failed_tasks.front();
+  const bool is_of_loop = !waiter.tasks.empty();
+  const StackFrame* frame = user_frame(failed.stack);
+  const Message what = as_name(failed.exception) + place_of(frame);
+  finding.message = (failed.count == 1 ? Message("a task")
+                                       : counted(static_cast<uint64_t>(failed.count), "task")) +
+                    " of " + describe(*facts.run, process.key) + " ended with " + what +
+                    (is_of_loop ? ", which nobody has asked for; " : "; ") + finding.message;
+  if (finding.code == FindingCode::kConsumerStuck) {
+    finding.code = FindingCode::kWaitsForMissingThread;
+    if (waits_at_queue_of_loop(waiter)) finding.severity = Severity::kError;
+  }
+  finding.prove(text_fact("exception", what, "objects of Python in memory", facts.last->at));
+  if (frame != nullptr) {
+    finding.places.clear();
+    add_source(finding, frame->file, frame->line, "raised in " + as_name(frame->function));
+  }
+  finding.remedies.insert(
+      finding.remedies.begin(),
+      {.title = "Mend what was raised, and let who waits hear of it: ask each task for its result",
+       .commands = {is_of_loop ? "async with asyncio.TaskGroup() as group: group.create_task(...)"
+                               : "future.add_done_callback(lambda done: done.result())"},
+       .verify = "dlprobe deadlock --pid PID"});
+}
 
 std::optional<RootCause> computes_since_failure(const Facts& facts) {
   constexpr BootNs kLongLoop = 10 * kSecond;

@@ -207,16 +207,19 @@ BootNs long_work(const ThreadFacts& worker) {
 
 Remedy remedy_for_long_work(const ThreadFacts& worker) {
   const OwnWords pid = own(worker.process->key.pid);
+  // More workers hide a sample that is slow, not one that does not end.
   Remedy remedy{
-      .title = "Look at that line: should it take so long? Watch longer to see whether it moves. ",
+      .title =
+          "Look at that line: should it take so long, and does its loop end? Watch longer to "
+          "see whether it moves. ",
       .commands = {"dlprobe deadlock --for 30s --pid " + pid},
       .verify = "dlprobe stacks " + pid};
   if (is_in_a_pool(worker)) {
     remedy.title += "A timeout where its result is waited for names it";
     remedy.commands.emplace_back("result.get(timeout=SECONDS)");
   } else {
-    remedy.title += "More workers hide slow samples; a timeout names them";
-    remedy.commands.emplace_back("DataLoader(..., num_workers=N, timeout=SECONDS)");
+    remedy.title += "A timeout names it";
+    remedy.commands.emplace_back("DataLoader(..., timeout=SECONDS)");
   }
   return remedy;
 }

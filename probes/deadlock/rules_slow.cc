@@ -70,6 +70,15 @@ RootCause worker_that_hands_on(const Facts& facts, size_t index) {
   return {std::move(finding), index};
 }
 
+// One that was made to keep others out, and outlived who made it.
+Remedy remedy_for_file(const WaitedFile& file) {
+  return {.title =
+              "If nobody is at work under that file, the process that made it ended without "
+              "removing it: remove it. A lock of flock(2) ends with its process",
+          .commands = {"ls -l " + as_path(file.path), "rm " + as_path(file.path),
+                       "fcntl.flock(file, fcntl.LOCK_EX)"}};
+}
+
 RootCause slow_worker(const Facts& facts, size_t index) {
   const ThreadFacts& worker = facts.threads[index];
   if (hands_on(facts, worker)) return worker_that_hands_on(facts, index);
@@ -108,6 +117,9 @@ RootCause slow_worker(const Facts& facts, size_t index) {
                             facts.last->at));
   if (busy) add_crowd(finding, facts);
   add_remedy_for_answer(finding, facts, worker);
+  const WaitedFile* file = polled_file(worker);
+  if (file != nullptr && end_of_file(facts, *file) == nullptr)
+    finding.remedies.push_back(remedy_for_file(*file));
   finding.remedies.push_back(remedy_for_long_work(worker));
   return {std::move(finding), ends_at_work(facts, way) ? index : way.back()};
 }
@@ -489,7 +501,7 @@ std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank) {
   if (!std::ranges::all_of(causes, serves)) std::erase_if(causes, serves);
   // Whoever has the lock before those who ask for it.
   std::ranges::stable_partition(causes, [&](const RootCause& cause) {
-    return !may_sleep_for_a_lock(facts.threads[cause.thread]);
+    return !may_sleep_for_a_lock(facts, facts.threads[cause.thread]);
   });
   return causes;
 }

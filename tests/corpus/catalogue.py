@@ -179,6 +179,9 @@ def hangs_of_python():
     for kind in ("slots-not-given-back", "barrier-short-of-one", "full-queue-without-consumer", "ring-without-a-start",
                  "notify-before-wait"):
         yield from pair(kind, f"hang_closed.py {kind}", "DLP0303")
+    yield from everywhere("input-kept-open", "hang_closed.py input-kept-open", "DLP0308", evidence={"threads_that_could_write": equals(2)})
+    yield from everywhere("task-that-failed", "hang_closed.py task-that-failed", "DLP0305", dlprobe_options=["--for", "11s"],
+                          evidence={"exception": holds("OSError (fill, ")})
     yield from slow("barrier-with-one-at-a-server", "hang_closed.py barrier-with-one-at-a-server", "DLP0702", severity="warning",
                     verdicts=("warn",), dlprobe_options=["--for", "11s"])
     # Which process holds the readers' lock is chance, and no part of the verdict.

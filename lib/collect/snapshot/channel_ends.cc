@@ -16,6 +16,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/collect/snapshot/freezer_look.h"
+#include "lib/collect/snapshot/named_files.h"
 #include "lib/collect/tree/tracked_process.h"
 #include "lib/foreign/syscalls.h"
 #include "lib/proc/fdinfo.h"
@@ -34,6 +35,7 @@ struct Wanted {
   std::set<uint64_t> pipes_to_write;  ///< of these: by whom room is waited for
   std::set<uint64_t> sockets;         ///< the peers of those that are waited on
   std::set<uint64_t> locked_files;
+  std::set<uint64_t> named_files;  ///< of these: that no descriptor of the waiter leads to
   std::set<std::pair<uint64_t, uint64_t>> semaphores;  ///< device and inode; those that are taken,
                                                        ///< and that nobody of the tree has taken
 };
@@ -47,13 +49,6 @@ bool is_lock_taken_by_nobody(const TreeSnapshot& tree, uint64_t semaphore) {
   });
 }
 
-// Between two tries for a lock, as SQLite's busy handler and LOCK_NB in a loop are, it is in a
-// sleep; up to Python 3.10 that is a select(2) without files.
-bool may_be_in_sleep(const ThreadWait& wait) {
-  const Syscall* call = wait.running ? nullptr : find_syscall(wait.syscall, own_syscall_machine());
-  return call != nullptr && (call->wait == WaitKind::kSleep || call->wait == WaitKind::kSelect);
-}
-
 void add_files(const ThreadWait& wait, Wanted& wanted) {
   for (const WaitedFile& file : wait.files) {
     if (file.kind == FileKind::kPipe) {
@@ -64,7 +59,9 @@ void add_files(const ThreadWait& wait, Wanted& wanted) {
     if (file.peer != 0) wanted.sockets.insert(file.peer);
     const bool asks_for_lock =
         wait.syscall == SYS_flock || wait.syscall == SYS_fcntl || may_be_in_sleep(wait);
-    if (file.kind == FileKind::kFile && asks_for_lock) wanted.locked_files.insert(file.inode);
+    if (file.kind != FileKind::kFile || !asks_for_lock) continue;
+    wanted.locked_files.insert(file.inode);
+    if (file.fd < 0) wanted.named_files.insert(file.inode);
   }
 }
 
@@ -115,12 +112,13 @@ class EndFinder {
     const bool is_file = wanted_.locked_files.contains(stat->inode) && S_ISREG(stat->mode);
     if (!is_pipe && !is_file) return;
     const auto info = chain(machine_.root->read(folder + "fdinfo/" + name), parse_fdinfo);
-    if (!info || (is_file && !info->holds_lock)) return;
+    const bool is_named = wanted_.named_files.contains(stat->inode);
+    if (!info || (is_file && !info->holds_lock && !is_named)) return;
     const uint64_t access = info->flags & O_ACCMODE;
     add_end({.inode = stat->inode,
              .kind = is_pipe ? EndKind::kPipe : EndKind::kFileLock,
              .reads = is_pipe ? access != O_WRONLY : std::ranges::count(info->lock_takers, pid) > 0,
-             .writes = is_file || access != O_RDONLY},
+             .writes = is_file ? info->holds_lock : access != O_RDONLY},
             pid, name);
   }
 
@@ -245,11 +243,13 @@ void add_polled_locks(const Machine& machine, TreeSnapshot& tree) {
   for (ProcessSnapshot& process : tree.processes) {
     std::optional<std::vector<WaitedFile>> files;
     for (ThreadSnapshot& thread : process.threads) {
-      if (!thread.wait.files.empty() || !may_be_in_sleep(thread.wait)) continue;
+      const bool has_descriptor = std::ranges::any_of(
+          thread.wait.files, [](const WaitedFile& file) { return file.fd >= 0; });
+      if (has_descriptor || !may_be_in_sleep(thread.wait)) continue;
       if (!locked) locked = parse_file_locks(machine.root->read("proc/locks").value_or(""));
       if (locked->empty()) return;
       if (!files) files = locked_by_others(machine, *locked, process.key.pid);
-      thread.wait.files = *files;
+      if (!files->empty()) thread.wait.files = *files;
     }
   }
 }

@@ -8,6 +8,7 @@
 #include "lib/collect/snapshot/access_gap.h"
 #include "lib/collect/snapshot/flight_look.h"
 #include "lib/collect/snapshot/lock_look.h"
+#include "lib/collect/snapshot/named_files.h"
 #include "lib/collect/tree/thread_waits.h"
 #include "lib/collect/tree/tracked_process.h"
 #include "lib/foreign/libraries.h"
@@ -178,7 +179,12 @@ void ProcessLook::refine(ProcessSnapshot& snapshot) const {
   for (ThreadSnapshot& thread : snapshot.threads) {
     if (thread.futex) refine_by_stack(*thread.futex, thread.stack, image_.memory);
     image_.python.merge(thread);
-    image_.python.find_tasks(thread, scan);
+    image_.python.find_tasks(thread, scan, snapshot.failed_tasks);
+    if (thread.tid == snapshot.key.pid)
+      image_.python.find_failed_futures(thread, scan, snapshot.failed_tasks);
+    if (thread.wait.files.empty() && may_be_in_sleep(thread.wait))
+      add_named_file(image_.machine, *image_.target.directory, image_.python.texts_of(thread.tid),
+                     thread.wait);
   }
 }
 

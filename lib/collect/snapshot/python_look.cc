@@ -9,6 +9,8 @@
 #include "lib/base/units.h"
 #include "lib/collect/snapshot/thread_matcher.h"
 #include "lib/foreign/python_code.h"
+#include "lib/stacks/python/frame_texts.h"
+#include "lib/stacks/python/futures.h"
 #include "lib/stacks/python/merge_stacks.h"
 #include "lib/stacks/python/tasks.h"
 
@@ -45,6 +47,17 @@ void add_task(std::vector<StackFrame> stack, bool is_main, std::vector<WaitingTa
   }
   ++same->count;
   same->is_main = same->is_main || is_main;
+}
+
+void add_failure(FailedTasks task, std::vector<FailedTasks>& failed) {
+  const auto same = std::ranges::find_if(failed, [&](const FailedTasks& each) {
+    return each.exception == task.exception && each.stack == task.stack;
+  });
+  if (same != failed.end()) {
+    ++same->count;
+  } else if (failed.size() < kMostPlaces) {
+    failed.push_back(std::move(task));
+  }
 }
 
 bool same_frames(const PythonStacks& a, const PythonStacks& b) {
@@ -150,12 +163,17 @@ void PythonLook::merge(ThreadSnapshot& thread) const {
   }
 }
 
-void PythonLook::find_tasks(ThreadSnapshot& thread, const PointerScan& scan) const {
+void PythonLook::find_tasks(ThreadSnapshot& thread, const PointerScan& scan,
+                            std::vector<FailedTasks>& failed) const {
   const auto found = by_tid_.find(thread.tid);
   if (!runtime_ || found == by_tid_.end() || !waits_in_loop(found->second)) return;
   const PythonThread& python = found->second;
   size_t tasks_left = kMostTasks;
   const auto add = [&](uint64_t task) {
+    const auto failure = read_failed_task(*memory_, *runtime_, *codes_, task);
+    if (failure && *failure)
+      add_failure({.exception = (*failure)->exception, .stack = to_stack((*failure)->frames)},
+                  failed);
     const auto frames = read_waiting_task(*memory_, *runtime_, *codes_, task);
     if (!frames || frames->empty()) return true;
     add_task(to_stack(*frames), task == python.main_task, thread.tasks);
@@ -173,6 +191,39 @@ void PythonLook::find_tasks(ThreadSnapshot& thread, const PointerScan& scan) con
     return std::tuple(each.is_main, each.count);
   });
   if (thread.tasks.size() > kMostPlaces) thread.tasks.resize(kMostPlaces);
+  std::ranges::stable_sort(failed, std::ranges::greater{}, &FailedTasks::count);
+}
+
+void PythonLook::find_failed_futures(const ThreadSnapshot& thread, const PointerScan& scan,
+                                     std::vector<FailedTasks>& failed) const {
+  const bool waits = thread.futex && !thread.futex->shared && !thread.futex->timed;
+  if (!waits || !runtime_ || runtime_->free_threaded || !by_tid_.contains(thread.tid)) return;
+  const auto layout = python_value_layout(runtime_->version);
+  if (!layout) return;
+  PythonFutures futures(*memory_, *runtime_, *layout, *codes_);
+  const uint64_t type = futures.find_class();
+  if (type == 0) return;
+  scan.run(std::array{type}, kMostBytes, [&](uint64_t address, uint64_t) {
+    const auto failure = futures.read(address - runtime_->layout.object.type);
+    if (failure)
+      add_failure({.exception = failure->exception, .stack = to_stack(failure->frames)}, failed);
+    return true;
+  });
+  std::ranges::stable_sort(failed, std::ranges::greater{}, &FailedTasks::count);
+}
+
+std::set<std::string> PythonLook::texts_of(int32_t tid) const {
+  constexpr size_t kInnermost = 2;
+  const auto found = by_tid_.find(tid);
+  if (!runtime_ || runtime_->free_threaded || found == by_tid_.end()) return {};
+  const auto layout = python_value_layout(runtime_->version);
+  if (!layout) return {};
+  PythonFrameTexts texts(*memory_, *runtime_, *layout);
+  std::set<std::string> all;
+  const auto& places = found->second.places;
+  for (size_t i = 0; i < std::min(kInnermost, places.size()); ++i)
+    all = texts.add(places[i]);
+  return all;
 }
 
 }  // namespace dlprobe

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lib/model/snapshot.h"
@@ -60,8 +61,19 @@ class PythonLook {
   /// Puts the Python frames of the thread into its stack. After its native frames have names.
   void merge(ThreadSnapshot& thread) const;
 
-  /// After assign(): of a thread that waits in an event loop of asyncio, where its tasks wait.
-  void find_tasks(ThreadSnapshot& thread, const PointerScan& scan) const;
+  /// After assign(): of a thread that waits in an event loop of asyncio, where its tasks wait. Adds
+  /// those that have failed to `failed`.
+  void find_tasks(ThreadSnapshot& thread, const PointerScan& scan,
+                  std::vector<FailedTasks>& failed) const;
+
+  /// After assign(): of a main thread that waits for another one, without end: the futures of
+  /// concurrent.futures that have failed. CPython 3.8 to 3.13.
+  void find_failed_futures(const ThreadSnapshot& thread, const PointerScan& scan,
+                           std::vector<FailedTasks>& failed) const;
+
+  /// After assign(): the texts that the innermost functions of a thread have at hand; see
+  /// PythonFrameTexts. CPython 3.8 to 3.13.
+  std::set<std::string> texts_of(int32_t tid) const;
 
  private:
   void read_unless(std::span<const PythonThread> known);

@@ -29,6 +29,13 @@ Expected<RawPythonFrame> PythonFrameReader::read(uint64_t address) const {
   return raw;
 }
 
+Expected<PythonFrame> PythonFrameReader::at(uint64_t code, int64_t position) {
+  DLP_TRY(const PythonCodeCache::Code* read, read_code(code));
+  const auto line =
+      python_line_at(layout_.line_table, read->line_table, read->first_line, position);
+  return PythonFrame{.file = read->file, .function = read->function, .line = line.value_or(0)};
+}
+
 Status PythonFrameReader::add(const RawPythonFrame& raw, PythonThread& thread) {
   DLP_TRY(const std::string type, python_type_name(memory_, layout_.object, raw.code));
   if (type != "code") {
@@ -44,12 +51,9 @@ Status PythonFrameReader::add(const RawPythonFrame& raw, PythonThread& thread) {
   DLP_TRY(const int64_t position, read_position(raw));
   DLP_TRY(const bool is_entry, read_is_entry(raw));
   DLP_TRY(const AddressRange values, value_stack_of(raw, *code));
-  const auto line =
-      python_line_at(layout_.line_table, code->line_table, code->first_line, position);
-  thread.frames.push_back({.file = code->file,
-                           .function = code->function,
-                           .line = line.value_or(0),
-                           .is_entry = is_entry});
+  DLP_TRY(PythonFrame frame, at(raw.code, position));
+  frame.is_entry = is_entry;
+  thread.frames.push_back(std::move(frame));
   thread.value_stacks.push_back(values);
   thread.places.push_back({.frame = raw.address, .code = raw.code});
   return {};

@@ -32,6 +32,9 @@ class PythonFrameReader {
 
   Expected<RawPythonFrame> read(uint64_t address) const;
 
+  /// What stands at that byte of the bytecode of a code object.
+  Expected<PythonFrame> at(uint64_t code, int64_t position);
+
   /// Appends it to the frames of the thread, but for one that runs no code of a file.
   Status add(const RawPythonFrame& raw, PythonThread& thread);
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "lib/stacks/python/frame_reader.h"
 #include "lib/stacks/python/objects.h"
+#include "lib/stacks/python/values.h"
 
 namespace dlprobe {
 namespace {
@@ -16,7 +18,7 @@ constexpr size_t kCoroutineLimit = 10'000;
 class TaskReader {
  public:
   TaskReader(const Memory& memory, const PythonRuntime& runtime, PythonCodeCache& cache)
-      : memory_(memory), layout_(runtime.layout), frames_(memory, runtime, cache) {}
+      : memory_(memory), runtime_(runtime), frames_(memory, runtime, cache) {}
 
   Expected<std::vector<PythonFrame>> read(uint64_t task) {
     // The fields of TaskObj (Modules/_asynciomodule.c) differ from version to version, but the
@@ -31,7 +33,62 @@ class TaskReader {
     return std::vector<PythonFrame>();
   }
 
+  Expected<std::optional<PythonFailure>> read_failure(uint64_t task) {
+    // FutureObj_HEAD: _loop, _callback0, _context0, _callbacks, _exception, and further on _state
+    // (2: finished) with _log_tb in its word's other half: nobody has asked for the exception.
+    constexpr uint64_t kException = 4;
+    constexpr std::array<uint64_t, 6> kState = {7, 8, 9, 9, 9, 10};  // from 3.8 on
+    constexpr int kFirstRead = 8;
+    constexpr uint32_t kFinished = 2;
+    const auto version = static_cast<size_t>(runtime_.version.minor - kFirstRead);
+    const auto type = type_of(task);
+    if (type != "_asyncio.Task" || version >= kState.size()) return std::nullopt;
+    const uint64_t fields = task + layout_.object.head_bytes;
+    DLP_TRY(const auto state,
+            (memory_.value<std::array<uint32_t, 2>>(fields + kState.at(version) * kPythonWord)));
+    if (state[0] != kFinished || (state[1] & 1U) == 0) return std::nullopt;
+    DLP_TRY(const uint64_t exception, pointer(fields + kException * kPythonWord));
+    return read_exception(exception);
+  }
+
+  Expected<PythonFailure> read_exception(uint64_t exception) {
+    DLP_TRY(std::string name, python_type_name(memory_, layout_.object, exception));
+    DLP_TRY(auto frames, read_traceback(exception));
+    return PythonFailure{.exception = std::move(name), .frames = std::move(frames)};
+  }
+
  private:
+  /// PyBaseExceptionObject: dict, args, from 3.11 on notes, traceback.
+  Expected<std::vector<PythonFrame>> read_traceback(uint64_t exception) {
+    constexpr int kFirstWithNotes = 11;
+    const uint64_t before = runtime_.version.minor >= kFirstWithNotes ? 3 : 2;
+    DLP_TRY(uint64_t entry, pointer(exception + layout_.object.head_bytes + before * kPythonWord));
+    PythonListGuard guard("a Python traceback", kCoroutineLimit);
+    std::vector<PythonFrame> frames;
+    while (entry != 0) {
+      DLP_CHECK(guard.enter(entry));
+      // PyTracebackObject: tb_next, tb_frame, int tb_lasti (in bytes).
+      const uint64_t fields = entry + layout_.object.head_bytes;
+      DLP_TRY(const uint64_t code, code_of_frame(fields + kPythonWord));
+      DLP_TRY(const int32_t position, memory_.value<int32_t>(fields + 2 * kPythonWord));
+      DLP_TRY(PythonFrame frame, frames_.at(code, position));
+      frames.push_back(std::move(frame));
+      DLP_TRY(entry, pointer(fields));
+    }
+    std::ranges::reverse(frames);
+    return frames;
+  }
+
+  /// Of a PyFrameObject: from 3.11 on its second field is where the frame itself lies.
+  Expected<uint64_t> code_of_frame(uint64_t place) {
+    DLP_TRY(uint64_t frame, pointer(place));
+    if (layout_.position == PythonPosition::kPointer) {
+      DLP_TRY(frame, pointer(frame + layout_.object.head_bytes + kPythonWord));
+    }
+    DLP_TRY(const RawPythonFrame raw, frames_.read(frame));
+    return raw.code;
+  }
+
   Expected<uint64_t> pointer(uint64_t address) const { return memory_.value<uint64_t>(address); }
 
   std::string type_of(uint64_t object) const {
@@ -71,28 +128,28 @@ class TaskReader {
   /// What a frame that is suspended in `await` or `yield from` waits for: the top of its stack. 0:
   /// not known.
   Expected<uint64_t> read_awaited(uint64_t frame) const {
-    constexpr uint64_t kValueBytes = sizeof(uint64_t);
     const uint64_t values = frame + layout_.frame.value_stack.value_or(0);
     uint64_t top = 0;
     if (layout_.position == PythonPosition::kByte) {
-      DLP_TRY(top, pointer(values + kValueBytes));  // f_stacktop
+      DLP_TRY(top, pointer(values + kPythonWord));  // f_stacktop
     } else if (layout_.position == PythonPosition::kInstruction) {
       constexpr uint64_t kStackDepth = 16;  // f_stackdepth, behind f_trace
       DLP_TRY(top, pointer(values));
       DLP_TRY(const int32_t depth, memory_.value<int32_t>(values + kStackDepth));
-      top += static_cast<uint64_t>(depth) * kValueBytes;
+      top += static_cast<uint64_t>(depth) * kPythonWord;
     } else if (layout_.frame.stack_top != 0) {
       DLP_TRY(const int32_t depth, memory_.value<int32_t>(frame + layout_.frame.stack_top));
-      top = frame + layout_.frame.locals + static_cast<uint64_t>(depth) * kValueBytes;
+      top = frame + layout_.frame.locals + static_cast<uint64_t>(depth) * kPythonWord;
     } else {
-      DLP_TRY(top, pointer(frame + layout_.frame.position + kValueBytes));  // stackpointer
+      DLP_TRY(top, pointer(frame + layout_.frame.position + kPythonWord));  // stackpointer
     }
-    DLP_TRY(const uint64_t awaited, pointer(top - kValueBytes));
+    DLP_TRY(const uint64_t awaited, pointer(top - kPythonWord));
     return awaited & ~kPythonTagBits;
   }
 
   const Memory& memory_;
-  const PythonLayout& layout_;
+  const PythonRuntime& runtime_;
+  const PythonLayout& layout_ = runtime_.layout;
   PythonFrameReader frames_;
 };
 
@@ -102,6 +159,17 @@ Expected<std::vector<PythonFrame>> read_waiting_task(const Memory& memory,
                                                      const PythonRuntime& runtime,
                                                      PythonCodeCache& cache, uint64_t task) {
   return TaskReader(memory, runtime, cache).read(task);
+}
+
+Expected<std::optional<PythonFailure>> read_failed_task(const Memory& memory,
+                                                        const PythonRuntime& runtime,
+                                                        PythonCodeCache& cache, uint64_t task) {
+  return TaskReader(memory, runtime, cache).read_failure(task);
+}
+
+Expected<PythonFailure> read_python_failure(const Memory& memory, const PythonRuntime& runtime,
+                                            PythonCodeCache& cache, uint64_t exception) {
+  return TaskReader(memory, runtime, cache).read_exception(exception);
 }
 
 }  // namespace dlprobe

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -16,5 +18,21 @@ namespace dlprobe {
 Expected<std::vector<PythonFrame>> read_waiting_task(const Memory& memory,
                                                      const PythonRuntime& runtime,
                                                      PythonCodeCache& cache, uint64_t task);
+
+/// How a task failed.
+struct PythonFailure {
+  std::string exception;            ///< its type
+  std::vector<PythonFrame> frames;  ///< of its traceback, where it was raised first
+};
+
+/// Of an exception object. CPython 3.8 to 3.13.
+Expected<PythonFailure> read_python_failure(const Memory& memory, const PythonRuntime& runtime,
+                                            PythonCodeCache& cache, uint64_t exception);
+
+/// The exception by which a task or future of asyncio ended, where nobody has asked for it.
+/// Nothing where the object at that address is no such one. CPython 3.8 to 3.13.
+Expected<std::optional<PythonFailure>> read_failed_task(const Memory& memory,
+                                                        const PythonRuntime& runtime,
+                                                        PythonCodeCache& cache, uint64_t task);
 
 }  // namespace dlprobe

@@ -35,6 +35,7 @@ struct PythonType {
   bool is_bytes() const { return has(27); }
   bool is_int() const { return has(24); }
   bool is_type() const { return has(31); }
+  bool is_exception() const { return has(30); }
   bool is_set() const { return name == "set" || name == "frozenset"; }
   bool is_deque() const { return name == "collections.deque"; }
   bool has(unsigned bit) const { return (flags >> bit & 1U) != 0; }

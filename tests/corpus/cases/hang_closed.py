@@ -3,9 +3,12 @@ No torch.
 
 Twin: it comes, after a while or again and again.
 """
+import asyncio
+import itertools
 import multiprocessing
 import os
 import socket
+import subprocess
 import threading
 import time
 from functools import partial
@@ -181,7 +184,55 @@ def notify_before_wait(options):
         worker.join()
 
 
-KINDS = {"slots-not-given-back": slots_not_given_back, "barrier-short-of-one": barrier_short_of_one,
+def keep_end(number, healthy, tasks, stdin):
+    """Has a copy of the helper's input, which it never writes to."""
+    if healthy:
+        stdin.close()
+    claim("still")
+    tasks.get()
+
+
+def input_kept_open(options):
+    """The trainer reads what a helper says once its input is at its end; the end is open in workers."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as helper:
+        tasks = multiprocessing.SimpleQueue()
+        workers = [multiprocessing.Process(target=keep_end, args=(number, options.healthy, tasks, helper.stdin), daemon=True)
+                   for number in range(1 if options.healthy else options.workers)]
+        for worker in workers:
+            worker.start()
+        expect(1 + len(workers))
+        helper.stdin.write(b"item\n")
+        helper.stdin.close()
+        claim("moves" if options.healthy else "still")
+        helper.stdout.read()
+        while options.healthy:
+            time.sleep(0.01)
+
+
+async def fill(items, healthy):
+    for number in itertools.count():
+        await asyncio.sleep(0.01)
+        if number == 5 and not healthy:
+            raise OSError(5, "bad block")
+        await items.put(number)
+
+
+async def take_items(healthy):
+    items = asyncio.Queue()
+    filler = asyncio.create_task(fill(items, healthy))
+    claim("moves" if healthy else "still")
+    while True:
+        await items.get()
+        assert not filler.done()
+
+
+def task_that_failed(options):
+    """A task of an event loop fails, and another one waits for its items."""
+    expect(1)
+    asyncio.run(take_items(options.healthy))
+
+
+KINDS = {"input-kept-open": input_kept_open, "task-that-failed": task_that_failed, "slots-not-given-back": slots_not_given_back, "barrier-short-of-one": barrier_short_of_one,
          "barrier-with-one-at-a-server": barrier_with_one_at_a_server,
          "notify-before-wait": notify_before_wait, "full-queue-without-consumer": full_queue_without_consumer, "ring-without-a-start": ring_without_a_start}
 KINDS.update({f"{medium}-nobody-fills-{late}-late": partial(job, late=late) for late in ("trainer", "workers")

@@ -13,6 +13,7 @@
 #include "lib/base/parse.h"
 #include "lib/proc/syscall_file.h"
 #include "lib/stacks/python/frames.h"
+#include "lib/stacks/python/futures.h"
 #include "lib/stacks/python/tasks.h"
 #include "tests/integration/stacks/live_python.h"
 #include "tests/support/must.h"
@@ -303,6 +304,34 @@ TEST_P(Pythons, ATaskThatWaitsIsRead) {
       functions.push_back(frame.function);
   }
   EXPECT_THAT(functions, ElementsAre(testing::EndsWith("wait"), "never", "items", "task"));
+}
+
+TEST_P(Pythons, ATaskAndAFutureThatFailedAreRead) {
+  const auto target = start("failed-task");
+  const auto task = parse_int<uint64_t>(target->line());
+  const auto future = parse_int<uint64_t>(target->line());
+  ASSERT_TRUE(task && future);
+  ASSERT_THAT(read_report(*target), IsEmpty());
+  Process process(target->pid());
+  const auto runtime = process.find();
+  ASSERT_TRUE(runtime && *runtime);
+  PythonCodeCache cache;
+  const auto failure = read_failed_task(process.memory, **runtime, cache, *task);
+  ASSERT_TRUE(failure && *failure);
+  EXPECT_EQ((*failure)->exception, "KeyError");
+  EXPECT_THAT((*failure)->frames, ElementsAre(Field(&PythonFrame::function, "first_item"),
+                                              Field(&PythonFrame::function, "fail")));
+  EXPECT_GT((*failure)->frames.front().line, 0);
+  const auto layout = python_value_layout((*runtime)->version);
+  ASSERT_TRUE(layout);
+  PythonFutures futures(process.memory, **runtime, *layout, cache);
+  EXPECT_NE(futures.find_class(), 0U);
+  const auto of_future = futures.read(*future);
+  ASSERT_TRUE(of_future);
+  EXPECT_EQ(of_future->exception, "KeyError");
+  EXPECT_THAT(of_future->frames, ElementsAre(Field(&PythonFrame::function, "first_item"),
+                                             Field(&PythonFrame::function, "failed_task")));
+  EXPECT_FALSE(futures.read(*task));
 }
 
 TEST(NoPython, IsFoundInAProgramWithoutIt) {

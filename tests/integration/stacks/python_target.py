@@ -1,14 +1,16 @@
 """Stands still with many kinds of Python frames, and says itself which.
 
-usage: python_target.py threads|gil|gc|subinterpreter|fork|exit|task
+usage: python_target.py threads|gil|gc|subinterpreter|fork|exit|task|failed-task
 
 Every thread blocks on a line that first tells that it is there; then, for each thread, a line
 "thread IDENT NATIVE_ID", its frames "frame LINE FILE FUNCTION", the innermost first, and at last
 "end" are written. Fields are separated by tabs. With fork the child does so, after "pid N"; with
-exit or task there is "end" only. A line on the standard input ends it.
+exit or task there is "end" only; with failed-task the addresses of a task and a future come first.
+A line on the standard input ends it.
 """
 
 import asyncio
+import concurrent.futures
 import ctypes
 import gc
 import os
@@ -273,6 +275,26 @@ async def task():
         pass
 
 
+def first_item():
+    raise KeyError("first")
+
+
+async def fail():
+    first_item()
+
+
+async def failed_task():
+    failed = asyncio.ensure_future(fail())
+    await asyncio.wait([failed])
+    done = concurrent.futures.Future()
+    try:
+        first_item()
+    except KeyError as error:
+        done.set_exception(error)
+    os.write(1, "{}\n{}\nend\n".format(id(failed), id(done)).encode())
+    await never()
+
+
 def main():
     mode = sys.argv[1]
     if mode == "threads":
@@ -293,6 +315,8 @@ def main():
         sys.modules["last"] = Last()
     elif mode == "task":
         asyncio.run(task())
+    elif mode == "failed-task":
+        asyncio.run(failed_task())
 
 
 main()

@@ -1622,14 +1622,37 @@ TEST(Deadlock, AChildWhoseInputForkedWorkersKeepOpen) {
   scene.info(kWorker).role = Role::kOther;
   scene.info(kWorker).start_method.reset();
   scene.has_end(kOther, 4242, false, true);
-  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("a copy of the pipe"));
-  EXPECT_THAT(finding.remedies.front().commands.front().plain(),
-              HasSubstr("process.stdin.close()"));
+  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("a copy of the pipe"));
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->remedies.front().commands.front().plain(),
+              testing::HasSubstr("process.stdin.close()"));
   scene.has_end(kTrainer, 4242, false, true);
   EXPECT_EQ(
       find(scene.examine(), FindingCode::kLockCycle)->remedies.front().commands.front().plain(),
       "process.communicate()");
+}
+
+// The same, and the trainer waits for what the child writes, which is a forked copy itself.
+TEST(Deadlock, AReaderWhoseInputForkedWorkersKeepOpen) {
+  HangScene scene;
+  scene.wait_in_read(scene.main(kTrainer), 4243);
+  scene.has_end(kWorker, 4243, false, true);
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kOther, 4242, false, true);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kPipeWithoutPeer)) << "it may be the writer";
+  scene.stack(scene.main(kOther),
+              {python("_worker_loop", "/usr/lib/python3/dist-packages/torch/worker.py", 200),
+               python("BaseProcess.run", "/usr/lib/python3.11/multiprocessing/process.py", 108),
+               python("main", "/srv/train.py", 9)});
+  const Verdict verdict = scene.examine();
+  const auto finding = find(verdict, FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("no end of its input comes"));
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kPipeWithoutPeer);
+  scene.run(scene.main(kOther));
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kPipeWithoutPeer)) << "it may yet write";
 }
 
 TEST(Deadlock, AChildThatIsWaitedForAndThatAThreadMayTellToEnd) {

@@ -95,6 +95,28 @@ TEST(Pace, ALockOfOneWhoSleepsForAWhileIsAWord) {
   EXPECT_EQ(slow_severity(scene), Severity::kWarning);
 }
 
+// It asks again and again whether a file is there that its code names.
+TEST(Pace, AFileThatItsMakerLeftBehindIsNamed) {
+  HangScene scene(1);
+  scene.sleep(scene.main(kFetcher));
+  scene.main(kFetcher).wait.ends_in_ns = kSecond / 10;
+  scene.main(kFetcher).wait.files = {
+      {.fd = -1, .kind = FileKind::kFile, .inode = 600, .path = "/data/cache.lock"}};
+  scene.wakes(scene.main(kFetcher));
+  is_fetching(scene, kFetcher);
+  const auto finding = [&] { return find(scene.examine(), FindingCode::kSlowSample); };
+  const auto lonely = finding();
+  ASSERT_TRUE(lonely);
+  EXPECT_THAT(lonely->message.plain(), testing::HasSubstr("maybe until the file /data/cache.lock "
+                                                          "is removed, which no process has open"));
+  EXPECT_EQ(lonely->remedies.front().commands.at(1).plain(), "rm /data/cache.lock");
+  EXPECT_EQ(lonely->severity, Severity::kInfo);
+  scene.has_flock(7777, 600);
+  EXPECT_THAT(finding()->message.plain(),
+              testing::HasSubstr("maybe for a lock of the file /data/cache.lock held by process"));
+  EXPECT_THAT(finding()->remedies.front().title.plain(), testing::HasSubstr("that line"));
+}
+
 // A producer has ended with code 3; a consumer asks their shared memory for its next item.
 HangScene consumer_in_a_loop(int reads_until = 0) {
   HangScene scene(1);

@@ -359,6 +359,19 @@ TEST(Within, QueueThatNoThreadIsLeftToFill) {
   EXPECT_FALSE(find(verdict, FindingCode::kConsumerStuck));
 }
 
+TEST(Within, QueueThatATaskWasToFillWhichFailed) {
+  HangScene scene = empty_queue();
+  scene.process(kTrainer).failed_tasks = {
+      {.exception = "OSError", .stack = {python("load", "/srv/data.py", 6)}}};
+  const auto finding = find(scene.examine(), FindingCode::kWaitsForMissingThread);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("a task of trainer 100 ended with OSError (load, /srv/data.py:6); trainer "
+                        "100 waits for an item of an empty queue.Queue (next, /srv/train.py:24)"));
+  EXPECT_EQ(finding->places.front().line, 6);
+  EXPECT_THAT(finding->remedies.front().commands.front().plain(), HasSubstr("done.result()"));
+}
+
 TEST(Within, ThreadOfAGpusDriverFillsNoQueue) {
   HangScene scene = empty_queue();
   ThreadSnapshot& thread = scene.add_thread(kTrainer, kThread);
