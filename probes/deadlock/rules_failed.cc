@@ -69,9 +69,11 @@ bool computes_all_along(const ThreadFacts& thread) {
          user_frame(*thread.thread) != nullptr;
 }
 
-// At an asyncio.Queue nobody waits until a signal ends the program.
+// At an asyncio.Queue nobody waits until a signal ends the program. The loop has nothing but the
+// pipe by which it is woken.
 bool waits_at_queue_of_loop(const ThreadSnapshot& thread) {
-  return !thread.tasks.empty() && !thread.tasks.front().stack.empty() &&
+  return thread.wait.files.size() == 1 && !thread.tasks.empty() &&
+         !thread.tasks.front().stack.empty() &&
          std::ranges::any_of(thread.tasks.front().stack, [](const StackFrame& frame) {
            return is_of_standard_library(frame.file, "asyncio/queues.py");
          });

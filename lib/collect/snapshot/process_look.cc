@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/units.h"
 #include "lib/collect/snapshot/access_gap.h"
 #include "lib/collect/snapshot/flight_look.h"
 #include "lib/collect/snapshot/lock_look.h"
@@ -175,12 +176,13 @@ void ProcessLook::want_names(ProcessSnapshot& snapshot, FunctionNames& names) co
 }
 
 void ProcessLook::refine(ProcessSnapshot& snapshot) const {
+  constexpr BootNs kLongWait = 3 * kSecond;
   const PointerScan scan(*image_.machine.processes, image_.main_thread, image_.space);
   for (ThreadSnapshot& thread : snapshot.threads) {
     if (thread.futex) refine_by_stack(*thread.futex, thread.stack, image_.memory);
     image_.python.merge(thread);
     image_.python.find_tasks(thread, scan, snapshot.failed_tasks);
-    if (thread.tid == snapshot.key.pid)
+    if (thread.tid == snapshot.key.pid && snapshot.at - thread.blocked_since >= kLongWait)
       image_.python.find_failed_futures(thread, scan, snapshot.failed_tasks);
     if (thread.wait.files.empty() && may_be_in_sleep(thread.wait))
       add_named_file(image_.machine, *image_.target.directory, image_.python.texts_of(thread.tid),

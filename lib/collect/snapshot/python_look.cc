@@ -203,7 +203,8 @@ void PythonLook::find_failed_futures(const ThreadSnapshot& thread, const Pointer
   PythonFutures futures(*memory_, *runtime_, *layout, *codes_);
   const uint64_t type = futures.find_class();
   if (type == 0) return;
-  scan.run(std::array{type}, kMostBytes, [&](uint64_t address, uint64_t) {
+  constexpr uint64_t kArenasAtMost = 64 * kMiB;
+  scan.run(std::array{type}, kArenasAtMost, [&](uint64_t address, uint64_t) {
     const auto failure = futures.read(address - runtime_->layout.object.type);
     if (failure)
       add_failure({.exception = failure->exception, .stack = to_stack(failure->frames)}, failed);
