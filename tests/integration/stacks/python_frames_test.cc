@@ -12,6 +12,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/proc/syscall_file.h"
+#include "lib/stacks/python/frame_texts.h"
 #include "lib/stacks/python/frames.h"
 #include "lib/stacks/python/futures.h"
 #include "lib/stacks/python/tasks.h"
@@ -28,6 +29,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::Field;
 using testing::IsEmpty;
+using testing::IsSupersetOf;
 
 constexpr auto kPatience = std::chrono::seconds(20);
 
@@ -332,6 +334,29 @@ TEST_P(Pythons, ATaskAndAFutureThatFailedAreRead) {
   EXPECT_THAT(of_future->frames, ElementsAre(Field(&PythonFrame::function, "first_item"),
                                              Field(&PythonFrame::function, "failed_task")));
   EXPECT_FALSE(futures.read(*task));
+}
+
+TEST_P(Pythons, TextsThatAFunctionHasAtHandAreRead) {
+  const auto target = start("texts");
+  ASSERT_THAT(read_report(*target), IsEmpty());
+  Process process(target->pid());
+  const auto runtime = process.find();
+  ASSERT_TRUE(runtime && *runtime);
+  const auto layout = python_value_layout((*runtime)->version);
+  ASSERT_TRUE(layout);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  std::set<std::string> found;
+  while (found.empty() && std::chrono::steady_clock::now() < deadline) {
+    process.memory.forget();
+    PythonCodeCache cache;
+    const auto stacks = read_python_stacks(process.memory, **runtime, cache);
+    ASSERT_TRUE(stacks);
+    const PythonThread& main = stacks->threads.front();
+    PythonFrameTexts texts(process.memory, **runtime, *layout);
+    for (size_t i = 0; i < main.frames.size(); ++i)
+      if (main.frames[i].function.ends_with("poll")) found = texts.add(main.places.at(i));
+  }
+  EXPECT_THAT(found, IsSupersetOf({"/data", "/data/global.lock", "/data/own.lock"}));
 }
 
 TEST(NoPython, IsFoundInAProgramWithoutIt) {

@@ -1,11 +1,11 @@
 """Stands still with many kinds of Python frames, and says itself which.
 
-usage: python_target.py threads|gil|gc|subinterpreter|fork|exit|task|failed-task
+usage: python_target.py threads|gil|gc|subinterpreter|fork|exit|task|texts|failed-task
 
 Every thread blocks on a line that first tells that it is there; then, for each thread, a line
 "thread IDENT NATIVE_ID", its frames "frame LINE FILE FUNCTION", the innermost first, and at last
 "end" are written. Fields are separated by tabs. With fork the child does so, after "pid N"; with
-exit or task there is "end" only; with failed-task the addresses of a task and a future come first.
+exit, task or texts there is "end" only; with failed-task the addresses of a task and a future come first.
 A line on the standard input ends it.
 """
 
@@ -295,6 +295,19 @@ async def failed_task():
     await never()
 
 
+SHARED = "/data/global.lock"
+
+
+class Lock:
+    def __init__(self, path):
+        self.path = path
+
+    def poll(self):
+        folder = "/data"
+        while len(folder) < len(SHARED):
+            wait()
+
+
 def main():
     mode = sys.argv[1]
     if mode == "threads":
@@ -315,6 +328,9 @@ def main():
         sys.modules["last"] = Last()
     elif mode == "task":
         asyncio.run(task())
+    elif mode == "texts":
+        os.write(1, b"end\n")
+        Lock("/data/own.lock").poll()
     elif mode == "failed-task":
         asyncio.run(failed_task())
 
