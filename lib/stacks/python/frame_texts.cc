@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kTextsOfFrames = 64;
 constexpr size_t kObjectsOfFrames = 512;
-constexpr uint64_t kFieldsOfObject = 64;    ///< of an object, a tuple of names
+constexpr uint64_t kFieldsAtMost = 64;      ///< of an object, a tuple of names
 constexpr uint64_t kGlobalsOfModule = 512;  ///< of a module
 
 }  // namespace
@@ -22,7 +22,7 @@ void PythonFrameTexts::add_locals(const PythonFramePlace& place) {
   const uint64_t names = values_.word(place.code + layout_.locals_names);
   const PythonType* type = values_.type_of(names);
   if (type == nullptr || !type->is_tuple()) return;
-  const uint64_t count = std::min(values_.length(names, *type).value_or(0), kFieldsOfObject);
+  const uint64_t count = std::min(values_.length(names, *type).value_or(0), kFieldsAtMost);
   for (uint64_t i = 0; i < count; ++i)
     add_value(values_.word(place.frame + layout_.frame_locals + i * kPythonWord), 0);
 }
@@ -34,7 +34,7 @@ void PythonFrameTexts::add_globals(const PythonFramePlace& place) {
   const PythonType* of_dict = values_.type_of(dict);
   if (of_names == nullptr || of_dict == nullptr || !of_names->is_tuple()) return;
   std::set<uint64_t> wanted;
-  for (const auto& [none, name] : values_.items(names, *of_names, kFieldsOfObject))
+  for (const auto& [none, name] : values_.items(names, *of_names, kFieldsAtMost))
     wanted.insert(name);
   for (const auto& [name, value] : values_.items(dict, *of_dict, kGlobalsOfModule))
     if (wanted.contains(name)) add_value(value, 0);  // names are interned
@@ -51,10 +51,10 @@ void PythonFrameTexts::add_value(uint64_t value, int depth) {
                           type->name != "module" && type->name != "function" &&
                           !values_.length(value, *type);
   if (!has_fields || depth == kStepsToText) return;
-  for (const auto& [name, attribute] : values_.attributes(value, *type, kFieldsOfObject))
+  for (const auto& [name, attribute] : values_.attributes(value, *type, kFieldsAtMost))
     add_value(attribute, depth + 1);
   // Those of __slots__, as pathlib has them.
-  const uint64_t words = std::min(type->instance_bytes / kPythonWord, kFieldsOfObject);
+  const uint64_t words = std::min(type->instance_bytes / kPythonWord, kFieldsAtMost);
   for (uint64_t i = 2; i < words; ++i) {
     const uint64_t slot = values_.word(value + i * kPythonWord);
     const PythonType* of_slot = values_.type_of(slot);
