@@ -336,7 +336,8 @@ void name_what_keeps(Finding& finding, const Run& run, const GrowingTasks& tasks
                     .from = tasks.growth.from,
                     .to = tasks.growth.to,
                     .count_per_second = tasks.growth.per_second};
-  if (!name_grown_container(finding, run, risen) && !tasks.are_workers && !tasks.are_zombies)
+  const bool is_named = name_grown_container(finding, run, risen) != nullptr;
+  if (!is_named && !tasks.are_workers && !tasks.are_zombies)
     name_crowd_of_threads(finding, run, risen);
 }
 
@@ -451,7 +452,7 @@ std::optional<Finding> growing_tasks(const ExitFacts& facts) {
   if (!tasks->process && trainer != nullptr) finding.processes = {trainer->key};
   const char* source = are_threads ? "num_threads of /proc/PID/stat" : "the process tree";
   finding.prove(count_fact("taken", count, source, tasks->growth.to));
-  tell_count_growth(finding, tasks->growth, source, limit_ahead(run));
+  tell_count_growth(finding, tasks->growth, source, limit_ahead(run), "a pool that starts");
   if (tasks->process) name_what_keeps(finding, run, *tasks);
   finding.remedies.push_back(remedy_of_growth(*tasks));
   return finding;

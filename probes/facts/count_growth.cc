@@ -22,16 +22,16 @@ OwnWords time_ahead_text(double seconds) {
   return format_duration(std::chrono::seconds(static_cast<int64_t>(std::min(seconds, kLongest))));
 }
 
-OwnWords what_brief_growth_leaves_open(const Growth& growth) {
+OwnWords what_brief_growth_leaves_open(const Growth& growth, const OwnWords& healthy) {
   if (growth.is_long_watched) return "";
   const OwnWords time = format_duration(std::chrono::nanoseconds(growth.to - growth.from));
   return (growth.is_by_age ? " (since its start " + time + " ago, as what it has shows"
                            : " (seen for " + time) +
-         "; a filling cache looks the same until it is full)";
+         "; " + healthy + " looks the same until it is full)";
 }
 
 void leave_out_end(const Run& run, std::vector<SeriesPoint>& series) {
-  constexpr BootNs kTeardown = 3 * kSecond;
+  constexpr BootNs kTeardown = 5 * kSecond;
   constexpr double kNearly = 0.95;
   if (!has_subject_ended(run) || series.empty()) return;
   const double most = std::ranges::max_element(series, {}, &SeriesPoint::value)->value;
@@ -43,7 +43,7 @@ void leave_out_end(const Run& run, std::vector<SeriesPoint>& series) {
 }
 
 void tell_count_growth(Finding& finding, const Growth& growth, const Message& source,
-                       const std::optional<CountLimit>& limit) {
+                       const std::optional<CountLimit>& limit, const OwnWords& healthy) {
   finding.severity = Severity::kWarning;
   finding.confidence = growth.is_brief ? Confidence::kPossible : Confidence::kLikely;
   finding.first_seen = growth.from;
@@ -59,7 +59,7 @@ void tell_count_growth(Finding& finding, const Growth& growth, const Message& so
                        time;
     finding.prove(number_fact("time_to_limit", *seconds, "s", source));
   }
-  finding.message += what_brief_growth_leaves_open(growth);
+  finding.message += what_brief_growth_leaves_open(growth, healthy);
 }
 
 }  // namespace dlprobe

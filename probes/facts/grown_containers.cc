@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct Candidate {
   uint64_t before = 0;
   double more = 0;
   size_t looks = 0;
+  size_t first = 0;  // look that has it
   uint64_t item_bytes = 0;
   bool is_all_known = true;
 };
@@ -39,7 +41,10 @@ Looks looks_in(const Run& run, const Risen& risen) {
     all.seconds += static_cast<double>(look.at - look.before_at) / kSecond;
     for (const GrownContainer& each : look.grown) {
       Candidate& candidate = all.candidates[{each.address, each.name}];
-      if (candidate.looks++ == 0) candidate.before = each.before;
+      if (candidate.looks++ == 0) {
+        candidate.before = each.before;
+        candidate.first = all.count - 1;
+      }
       candidate.last = &each;
       candidate.more += static_cast<double>(each.count - each.before);
       candidate.item_bytes = std::max(candidate.item_bytes, each.item_bytes.value_or(0));
@@ -54,7 +59,9 @@ std::optional<double> share_of(const Candidate& candidate, const Looks& looks, c
   constexpr double kLeastShare = 0.25;
   constexpr double kMostOfOneItem = 16;  // a pool has so many threads
   const double per_second = candidate.more / looks.seconds;
-  if (candidate.looks * 3 < looks.count * 2) return std::nullopt;
+  // Before it began, the program may have loaded its libraries.
+  const size_t since = looks.count - candidate.first;
+  if (candidate.looks * 3 < std::max(since * 2, looks.count)) return std::nullopt;
   if (risen.count_per_second > 0) {
     const double of_each = risen.count_per_second / per_second;
     return of_each >= 0.5 && of_each <= kMostOfOneItem ? std::optional(1 / of_each) : std::nullopt;
@@ -78,20 +85,21 @@ Message kind_of(const std::string& type) {
 
 }  // namespace
 
-bool name_grown_container(Finding& finding, const Run& run, const Risen& risen) {
+const GrownContainer* name_grown_container(Finding& finding, const Run& run, const Risen& risen) {
   const Looks looks = looks_in(run, risen);
   const Candidate* best = nullptr;
-  auto rank_of_best = std::pair(false, 0.0);
+  auto rank_of_best = std::tuple(false, 0.0, false);
   for (const auto& [key, candidate] : looks.candidates) {
     // What a library keeps of its own threads says less than where they stand.
     if (risen.count_per_second > 0 && !candidate.last->user) continue;
     const auto share = share_of(candidate, looks, risen);
-    const auto rank = std::pair(candidate.last->user.has_value(), share.value_or(0));
+    const auto rank = std::tuple(candidate.last->user.has_value(), share.value_or(0),
+                                 !is_bounded(*candidate.last));
     if (!share || (best != nullptr && rank <= rank_of_best)) continue;
     best = &candidate;
     rank_of_best = rank;
   }
-  if (best == nullptr) return false;
+  if (best == nullptr) return nullptr;
   const GrownContainer& grown = *best->last;
   finding.message += say("; its {} {} grew from {} to {} meanwhile", kind_of(grown.type),
                          as_name(grown.name), own(best->before), counted(grown.count, "item"));
@@ -100,7 +108,13 @@ bool name_grown_container(Finding& finding, const Run& run, const Risen& risen) 
       say("{}: {} to {}", as_name(grown.name), own(best->before), counted(grown.count, "item")),
       kReader, risen.to));
   if (grown.user) add_place(finding, *grown.user, "grows in");
-  return true;
+  return &grown;
+}
+
+// dlprobe's reader writes the bound behind the name of the type: "collections.deque(maxlen=512)".
+bool is_bounded(const GrownContainer& container) {
+  return container.type.starts_with("collections.deque(") ||
+         container.type.starts_with("functools.lru_cache(");
 }
 
 void name_crowd_of_threads(Finding& finding, const Run& run, const Risen& risen) {

@@ -18,9 +18,11 @@ struct Risen {
 
 /// Names in `finding` the list, dict, set or deque of the program that grew with it at nearly each
 /// look: ": its list Trainer.history grew from 12 to 460 items meanwhile, at train.py:41 in
-/// Trainer.step". One whose items cannot be what became more is passed over. Returns whether there
-/// is one.
-bool name_grown_container(Finding& finding, const Run& run, const Risen& risen);
+/// Trainer.step". One whose items cannot be what became more is passed over. Null: there is none.
+const GrownContainer* name_grown_container(Finding& finding, const Run& run, const Risen& risen);
+
+/// Whether it may have so many items only: a deque with a maxlen, an lru_cache with a maxsize.
+bool is_bounded(const GrownContainer& container);
 
 /// Names the function of the program in which most of the process's threads stand, where half of
 /// them do: "; 240 of them at log.py:31 in Uploader.run".

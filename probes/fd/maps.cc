@@ -219,7 +219,8 @@ std::optional<Finding> growing_mappings(const Facts& facts) {
     tell_count_growth(*soonest, *growth, kMapsSource,
                       CountLimit{.name = "vm.max_map_count (" + own(*most) + ")",
                                  .left = left,
-                                 .has_ended = has_subject_ended(*facts.run)});
+                                 .has_ended = has_subject_ended(*facts.run)},
+                      "a cache of mapped files");
     const auto grown =
         growth->per_second * static_cast<double>(growth->to - growth->from) / kSecond;
     add_remedies(*soonest, *most, are_segments(*facts.run, series.key(), grown));

@@ -102,7 +102,8 @@ void name_what_keeps(Finding& finding, const Facts& facts, const Leak& leak) {
 
 OwnWords outlook(const Leak& leak) {
   const OwnWords limit = own(leak.series->limit.value_or(0));
-  OwnWords open = leak.brief ? what_brief_growth_leaves_open(*leak.brief) : "";
+  OwnWords open =
+      leak.brief ? what_brief_growth_leaves_open(*leak.brief, "a cache or pool of them") : "";
   if (leak.exhaustion != nullptr) return ", up to its limit of " + limit;
   if (!leak.seconds_left) return open;
   if (leak.has_ended) {
@@ -396,8 +397,10 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
                       " and does not close them: " + own(first.of_kind) + " open, " +
                       count_rate_text(first.growth.per_second) + " more" + outlook(first);
     name_what_keeps(finding, facts, first);
-    if (alike.size() > 1)
-      finding.message += " (" + counted(alike.size() - 1, "process") + " more like it)";
+    if (alike.size() > 1) {
+      finding.message += say("; {} more {} the same", counted(alike.size() - 1, "process"),
+                             alike.size() == 2 ? "does" : "do");
+    }
     for (const Leak* leak : alike)
       finding.processes.push_back(leak->series->key());
     add_growth(finding, facts, first);

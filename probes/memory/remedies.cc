@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lib/base/units.h"
+#include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
 
 namespace dlprobe::probes::memory {
@@ -16,7 +17,12 @@ Remedy fewer_workers(const Run& run, Message title) {
 
 constexpr const char* kEachHasACopy = "Use fewer workers: each has a copy";
 
-Remedy end_with_each_epoch() {
+Remedy end_workers(const Run& run) {
+  if (!has_data_loader(run)) {
+    return {.title = "Until you find it: let each worker of a pool end after some tasks",
+            .commands = {"multiprocessing.Pool(..., maxtasksperchild=100)"},
+            .verify = "dlprobe memory --pid PID --for 5m"};
+  }
   return {.title = "Until you find it: let workers end with each epoch",
           .commands = {"DataLoader(..., persistent_workers=False)"},
           .verify = "dlprobe memory --pid PID --for 5m"};
@@ -37,28 +43,37 @@ std::vector<Remedy> remedies_for_copy_on_write(const Run& run) {
           fewer_workers(run, kEachHasACopy)};
 }
 
-std::vector<Remedy> remedies_for_leak(bool is_worker) {
+std::vector<Remedy> remedies_for_leak(const Run& run, bool is_worker) {
   if (!is_worker) {
-    return {{.title = "Find what the training loop keeps: a loss with its graph, a list of "
+    return {{.title = "Find what it keeps from step to step: a loss with its graph, a list of "
                       "outputs, an unbounded cache, a reader thread that runs ahead",
              .commands = {"total += loss.item()  # not: total += loss",
-                          "kept.append(output.detach().cpu())"},
+                          "kept.append(output.detach().cpu())",
+                          "@functools.lru_cache(maxsize=1000)  # not: maxsize=None"},
              .verify = "dlprobe memory --pid PID --for 5m"},
             {.title = "See which lines allocate it",
              .commands = {"memray run train.py"},
              .verify = "dlprobe memory -- COMMAND"}};
   }
-  return {{.title = "Find what the dataset keeps between samples: an unbounded cache, a growing "
-                    "list, a file or decoder that is never closed",
-           .commands = {"@functools.lru_cache(maxsize=1000)  # not: maxsize=None"},
-           .verify = "dlprobe memory --pid PID --for 5m"},
-          {.title = "See which lines allocate it: run the dataset by itself",
-           .commands = {"memray run -c 'import train; [train.dataset[i] for i in range(10000)]'"},
-           .verify = "dlprobe memory -- COMMAND"},
-          end_with_each_epoch()};
+  const bool has_loader = has_data_loader(run);
+  const Message what = has_loader ? "the dataset keeps between samples" : "it keeps between tasks";
+  std::vector<Remedy> remedies = {
+      {.title = "Find what " + what +
+                ": an unbounded cache, a growing list, a file or decoder that "
+                "is never closed",
+       .commands = {"@functools.lru_cache(maxsize=1000)  # not: maxsize=None"},
+       .verify = "dlprobe memory --pid PID --for 5m"}};
+  if (has_loader) {
+    remedies.push_back(
+        {.title = "See which lines allocate it: run the dataset by itself",
+         .commands = {"memray run -c 'import train; [train.dataset[i] for i in range(10000)]'"},
+         .verify = "dlprobe memory -- COMMAND"});
+  }
+  remedies.push_back(end_workers(run));
+  return remedies;
 }
 
-std::vector<Remedy> remedies_for_shared_growth(bool is_trainer) {
+std::vector<Remedy> remedies_for_shared_growth(const Run& run, bool is_trainer) {
   if (is_trainer) {
     return {{.title = "Keep numbers, not batches: a worker's batch stays in shared memory while "
                       "one of its tensors lives",
@@ -71,7 +86,7 @@ std::vector<Remedy> remedies_for_shared_growth(bool is_trainer) {
            .commands = {"segment.close(); segment.unlink()  # multiprocessing.shared_memory",
                         "del tensor  # each mapping lives as long as what points to it"},
            .verify = "dlprobe memory -- COMMAND"},
-          end_with_each_epoch()};
+          end_workers(run)};
 }
 
 std::vector<Remedy> remedies_for_pinned_growth() {

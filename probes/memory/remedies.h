@@ -9,9 +9,10 @@ namespace dlprobe::probes::memory {
 
 std::vector<Remedy> remedies_for_copy_on_write(const Run& run);
 /// Of a process that is a worker, or is not.
-std::vector<Remedy> remedies_for_leak(bool is_worker);
+/// `run` tells whether it has a DataLoader.
+std::vector<Remedy> remedies_for_leak(const Run& run, bool is_worker);
 /// Of shared memory that the training process holds, or another.
-std::vector<Remedy> remedies_for_shared_growth(bool is_trainer);
+std::vector<Remedy> remedies_for_shared_growth(const Run& run, bool is_trainer);
 /// Of shared memory that lies in no segment of /dev/shm.
 std::vector<Remedy> remedies_for_pinned_growth();
 std::vector<Remedy> remedies_for_backlog(const Run& run);

@@ -217,7 +217,7 @@ void rule_out_for_leak(Finding& finding, const Facts& facts, const Growth& growt
        .why_not = "copying shared pages would not raise the process's RssAnon, which grows"},
       {.cause = "a sawtooth (garbage collection, epochs)",
        .why_not = "its low points rise, and never fell by half as much before"}};
-  finding.message += what_brief_growth_leaves_open(growth);
+  finding.message += what_brief_growth_leaves_open(growth, "a filling cache");
   if (growth.is_long_watched) {
     finding.rule_out("a warm-up or a filling cache",
                      "it grew as much in the second half of the time as in the first");
@@ -234,33 +234,39 @@ bool runs_another_program(const Facts& facts, const Grower& grower) {
 }
 
 // Workers are alike: of one of them.
-void name_what_grew(Finding& finding, const Facts& facts, const std::vector<Grower>& some) {
+const GrownContainer* name_what_grew(Finding& finding, const Facts& facts,
+                                     const std::vector<Grower>& some) {
   for (const Grower& each : some) {
-    if (name_grown_container(finding, *facts.run,
+    const GrownContainer* grown =
+        name_grown_container(finding, *facts.run,
                              {.process = each.memory->info->key,
                               .from = each.growth.from,
                               .to = each.growth.to,
-                              .bytes_per_second = each.growth.per_second}))
-      return;
+                              .bytes_per_second = each.growth.per_second});
+    if (grown != nullptr) return grown;
   }
+  return nullptr;
 }
 
 Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
                 const std::vector<Grower>& every, Role role) {
   Finding finding = new_finding(FindingCode::kWorkerMemoryLeak, Confidence::kLikely);
   const Growth sum = sum_of(some);
-  finding.message = who_does(facts, some, role, "leak") + " " + rate_text(sum.per_second);
-  if (some.size() > 1) finding.message += " together";
+  const GrownContainer* grown = name_what_grew(finding, facts, some);
+  const bool fills = grown != nullptr && is_bounded(*grown) && !sum.is_long_watched;
+  const OwnWords together = some.size() > 1 ? " together" : "";
+  finding.message = who_does(facts, some, role, fills ? "grow" : "leak") + (fills ? " by " : " ") +
+                    rate_text(sum.per_second) + together + finding.message;
   finding.discriminator = to_string(role);
-  name_what_grew(finding, facts, some);
   set_growth_of(finding, facts, some, every);
-  const bool may_end =
+  const bool is_of_another_program =
       sum.is_brief && role == Role::kOther && std::ranges::all_of(some, [&](const Grower& each) {
         return runs_another_program(facts, each);
       });
+  const bool may_end = fills || is_of_another_program;
   if (may_end && finding.severity == Severity::kWarning) finding.severity = Severity::kInfo;
   rule_out_for_leak(finding, facts, sum);
-  finding.remedies = remedies_for_leak(role == Role::kWorker);
+  finding.remedies = remedies_for_leak(*facts.run, role == Role::kWorker);
   return finding;
 }
 
@@ -284,7 +290,8 @@ Finding backlog_of(const Facts& facts, const std::vector<Grower>& some,
 }  // namespace
 
 std::optional<Growth> find_growth_of_process(const Facts& facts, const Series& process,
-                                             const std::vector<SeriesPoint>& series) {
+                                             std::vector<SeriesPoint> series) {
+  leave_out_end(*facts.run, series);
   auto growth = find_byte_growth(series, birth_of(facts.header->host, process.info->key));
   if (growth && is_to_be_expected(facts, process, *growth)) return std::nullopt;
   return growth;

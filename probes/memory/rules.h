@@ -31,7 +31,7 @@ OwnWords rate_text(double bytes_per_second);
 /// How a series of a process grows, long or for some seconds; nothing where that is to be expected
 /// of it.
 std::optional<Growth> find_growth_of_process(const Facts& facts, const Series& process,
-                                             const std::vector<SeriesPoint>& series);
+                                             std::vector<SeriesPoint> series);
 /// How much grew, for how long, and how sure that is.
 void set_growth(Finding& finding, const Growth& growth, const Message& source);
 /// Where growth leads to, by what the limit left: for the message, the severity and the evidence.

@@ -205,13 +205,13 @@ void add_holders(Finding& finding, const std::vector<SharedGrower>& some,
 
 // One whose own memory grew by more meanwhile: what keeps that is what to look for first, though it
 // may have come to an end by now.
-void add_own_growth(Finding& finding, const Series& process, const Growth& growth) {
+void add_own_growth(Finding& finding, const Run& run, const Series& process, const Growth& growth) {
   const double rate =
       per_second(value_at(process.anon, growth.to) - value_at(process.anon, growth.from),
                  growth.to - growth.from);
   if (rate < growth.per_second) return;
   finding.message += "; its own memory grew by " + rate_text(rate) + " meanwhile";
-  std::vector<Remedy> first = remedies_for_leak(process.info->role != Role::kTrainer);
+  std::vector<Remedy> first = remedies_for_leak(run, process.info->role != Role::kTrainer);
   finding.remedies.insert(finding.remedies.begin(), first.begin(), first.end());
 }
 
@@ -278,16 +278,16 @@ Finding growth_finding(const Facts& facts, const SharedMemory& memory, const Sha
       bytes_fact("shared_memory", static_cast<uint64_t>(growth.value), memory.source, growth.to));
   add_holders(finding, some, found.spans);
   set_outlook(finding, facts, growth, nearest_memory_limit(*facts.run, found.end));
-  finding.message += what_brief_growth_leaves_open(growth);
+  finding.message += what_brief_growth_leaves_open(growth, "a filling cache");
   finding.alternatives = {
       {.cause = "page cache and mapped files", .why_not = "they do not count as shared memory"},
       {.cause = "the shared memory of another job",
        .why_not = "the memory of these processes grew by as much"},
       {.cause = "prefetched batches, which reach a plateau",
        .why_not = "it grew as much in the second half of the time as in the first"}};
-  finding.remedies = in_segments ? remedies_for_shared_growth(role == Role::kTrainer)
+  finding.remedies = in_segments ? remedies_for_shared_growth(*facts.run, role == Role::kTrainer)
                                  : remedies_for_pinned_growth();
-  if (some.size() == 1) add_own_growth(finding, *some.front().memory, growth);
+  if (some.size() == 1) add_own_growth(finding, *facts.run, *some.front().memory, growth);
   return finding;
 }
 

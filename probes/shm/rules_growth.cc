@@ -13,6 +13,7 @@
 
 #include "lib/base/units.h"
 #include "probes/facts/count_growth.h"
+#include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
 #include "probes/shm/remedies.h"
 #include "probes/shm/rules.h"
@@ -43,7 +44,8 @@ Family family_of(const ShmSegment& segment) {
 // Whose the named files are. A file is of those in whose hands it was first seen. One that was in
 // nobody's may be of anybody that makes such files, and lived then. Where nobody was seen to make
 // such, it is the job's if no other program of Python's has shared memory, and there was none such
-// before the job; else it is not known.
+// before the job; else it is not known. Nor is it of a file with a name of a user's. Where the job
+// was seen to make none at all, they must begin with it.
 class Owners {
  public:
   explicit Owners(const Facts& facts) {
@@ -65,30 +67,23 @@ class Owners {
           had_by_others_.insert(segment.inode);
       }
     }
+    makes_some_ = !made_by_job_.empty() || has_helper(*facts.run);
   }
 
   bool is_of_job(const ShmSegment& segment) const {
     if (!segment.linked) return false;
     const auto known = is_of_job_.find(segment.inode);
     if (known != is_of_job_.end()) return known->second;
-    return is_of_its_time(segment) && !made_by_others_.contains(family_of(segment));
+    const Family family = family_of(segment);
+    return is_of_its_time(segment) && !made_by_others_.contains(family) &&
+           (makes_some_ || begin_with_job(segment, family));
   }
 
   // Of one that `is_of_job`.
   bool is_known(const ShmSegment& segment) const {
-    return is_of_job_.contains(segment.inode) || made_by_job_.contains(family_of(segment)) ||
-           (is_alone() && !came_before_job(family_of(segment)));
-  }
-
-  // Whether those files come since the job began, and no other process has one.
-  bool begin_with_job(SegmentKind kind) const {
-    const Family family = {kind, ""};
-    const auto changes = changes_.find(family);
-    if (changes == changes_.end() || held_by_others_.contains(family)) return false;
-    const bool begin_soon = std::ranges::any_of(changes->second, [&](const auto& change) {
-      return change.second >= job_began_ && change.second <= job_began_ + may_begin_;
-    });
-    return begin_soon && !came_before_job(family);
+    const Family family = family_of(segment);
+    if (is_of_job_.contains(segment.inode) || made_by_job_.contains(family)) return true;
+    return family.first != SegmentKind::kOther && is_alone() && !came_before_job(family);
   }
 
   // Written since the job began, and nobody but its processes was seen to have it.
@@ -109,6 +104,26 @@ class Owners {
   BootNs may_begin() const { return may_begin_; }
 
  private:
+  // Whether those files come since the job began, and no other process has one. What lies in a
+  // folder is data: shm_open(3) makes none there.
+  bool begin_with_job(const ShmSegment& segment, const Family& family) const {
+    const bool is_block = family.first == SegmentKind::kPythonShared ||
+                          (family.first == SegmentKind::kOther && segment.name &&
+                           segment.name->find('/') == std::string::npos);
+    const auto& changes = changes_.at(family);
+    return is_block && !held_by_others_.contains(family) && !came_before_job(family) &&
+           std::ranges::any_of(changes, [&](const auto& change) {
+             return change.second >= job_began_ && change.second <= job_began_ + may_begin_;
+           });
+  }
+
+  // Somebody who is there to remove such files.
+  static bool has_helper(const Run& run) {
+    return std::ranges::any_of(run.processes, [](const ProcessInfo& each) {
+      return each.role == Role::kResourceTracker || each.role == Role::kShmManager;
+    });
+  }
+
   void note(const Facts& facts, const ShmSegment& segment) {
     const bool is_made_by_job = creator_of(*facts.run, segment) != nullptr;
     const bool is_known =
@@ -137,6 +152,7 @@ class Owners {
   }
 
   int64_t job_began_ = 0;  // CLOCK_REALTIME
+  bool makes_some_ = false;
   BootNs may_begin_ = 0;
   std::map<Family, std::map<uint64_t, int64_t>> changes_;  // by inode
   std::map<uint64_t, bool> is_of_job_;                     // by inode
@@ -164,20 +180,6 @@ NamedFiles named_files(const Owners& owners, const ShmLedger& ledger) {
   }
   add_unlisted(ledger, named);
   return named;
-}
-
-// A file that nobody holds may be of any program of the machine. Whether the job is known to make
-// such files: one was seen in its hands, or it has a process that is there to remove them.
-bool makes_named_files(const Facts& facts, const Owners& owners) {
-  const bool has_helper = std::ranges::any_of(facts.run->processes, [](const ProcessInfo& each) {
-    return each.role == Role::kResourceTracker || each.role == Role::kShmManager;
-  });
-  return has_helper || owners.begin_with_job(SegmentKind::kPythonShared) ||
-         std::ranges::any_of(facts.ledgers, [&](const ShmLedger* ledger) {
-           return std::ranges::any_of(ledger->segments, [&](const ShmSegment& segment) {
-             return segment.linked && is_held_by_job(facts, segment);
-           });
-         });
 }
 
 std::vector<BootNs> changes_of_job(const Facts& facts, const Owners& owners,
@@ -252,16 +254,18 @@ CountLimit limit_of_files(const Facts& facts, const NamedFiles& named) {
           .has_ended = has_subject_ended(*facts.run)};
 }
 
-Remedy remedy_for_growing_files(bool are_semaphores) {
+Remedy remedy_for_growing_files(const Run& run, bool are_semaphores) {
   if (are_semaphores) {
     return {.title = "Make locks and queues once, not for each batch or task",
             .commands = {"lock = context.Lock()  # before the loop"},
             .verify = "ls /dev/shm | grep -c ^sem"};
   }
-  return {.title = "Unlink each block after use, in the process that made it",
-          .commands = {"block.close(); block.unlink()  # multiprocessing.shared_memory",
-                       "torch.multiprocessing.set_sharing_strategy('file_descriptor')"},
-          .verify = "ls /dev/shm | wc -l"};
+  Remedy remedy{.title = "Unlink each block after use, in the process that made it",
+                .commands = {"block.close(); block.unlink()  # multiprocessing.shared_memory"},
+                .verify = "ls /dev/shm | wc -l"};
+  if (has_data_loader(run))
+    remedy.commands.emplace_back("torch.multiprocessing.set_sharing_strategy('file_descriptor')");
+  return remedy;
 }
 
 // Whether the job came to its end by itself, and none of its processes is there to remove anything.
@@ -330,7 +334,7 @@ std::optional<Finding> left_at_end(const Facts& facts) {
   finding.prove(count_fact("holders", 0, kNamedSource, last.at));
   finding.rule_out("another job", "its processes, and no others, were seen to have these blocks");
   finding.rule_out("a resource tracker that still works", "no process of the job is left");
-  finding.remedies.push_back(remedy_for_growing_files(false));
+  finding.remedies.push_back(remedy_for_growing_files(*facts.run, false));
   std::ranges::move(remedies_remove(facts, left.of_job), std::back_inserter(finding.remedies));
   return finding;
 }
@@ -339,7 +343,7 @@ std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
   if (facts.use.empty() || facts.ledgers.empty()) return std::nullopt;
   const Owners owners(facts);
   auto growth = find_count_growth(counts_of_files(facts, owners), kRiseOfNamedFiles);
-  if (!growth || !makes_named_files(facts, owners)) return std::nullopt;
+  if (!growth) return std::nullopt;
   const ShmLedger& last = *ledger_at(facts, growth->to);
   const bool is_by_age = growth->from < facts.ledgers.front()->at && facts.trainer != nullptr;
   const NamedFiles before =
@@ -364,13 +368,13 @@ std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
   if (is_known && facts.trainer != nullptr) finding.processes = {facts.trainer->key};
   finding.prove(count_fact("named_files", files, kNamedSource, last.at));
   finding.prove(bytes_fact("named_bytes", now.bytes, kNamedSource, last.at));
-  tell_count_growth(finding, *growth, kNamedSource, limit_of_files(facts, now));
+  tell_count_growth(finding, *growth, kNamedSource, limit_of_files(facts, now), "a pool of blocks");
   if (failure != nullptr && !failure->consequence_of && now.bytes >= facts.size_bytes() / 2) {
     failure->consequence_of = finding.code;
     finding.severity = failure->severity;
   }
   if (is_known) finding.rule_out("another job", "no process outside this tree holds them");
-  finding.remedies.push_back(remedy_for_growing_files(are_semaphores));
+  finding.remedies.push_back(remedy_for_growing_files(*facts.run, are_semaphores));
   return finding;
 }
 

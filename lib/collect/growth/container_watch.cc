@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -17,8 +18,6 @@
 namespace dlprobe {
 namespace {
 
-/// So long a sample may be late for it; what comes later is kept for the next look.
-constexpr std::chrono::nanoseconds kPatience = std::chrono::milliseconds(250);
 constexpr BootNs kYoungest = 3 * kSecond;
 constexpr BootNs kMostSeldom = 30 * kSecond;
 /// What a loader that works takes and gives back between two looks is less.
@@ -54,6 +53,10 @@ struct ContainerWatch::State {
     ProcessKey key;
     std::shared_ptr<const Directory> directory;
   };
+  struct Answer {
+    std::optional<ContainerLook> look;
+    int64_t cpu_time = 0;
+  };
 
   explicit State(Machine looked_at) : machine(std::move(looked_at)) {}
 
@@ -61,6 +64,8 @@ struct ContainerWatch::State {
   ModuleCache modules;
   PythonCodeCache codes;
   std::map<ProcessKey, Kept> kept;
+  std::mutex mutex;
+  std::optional<Answer> answer;  ///< of the last look, until it is taken
 
   /// Nothing: it has no Python that can be read, or it is the first look at it.
   std::optional<ContainerLook> look(const Target& target) {
@@ -168,7 +173,8 @@ bool ContainerWatch::is_due(const TrackedProcess& process, size_t children, Boot
 
 void ContainerWatch::look_if_due(const ProcessTree& tree, BootNs now, RecordSink& sink) {
   budget_.refill(now);
-  if (!budget_.has(0)) return;
+  take_answer(sink);
+  if (is_looking_ || !budget_.has(0)) return;
   std::erase_if(had_, [&](const auto& entry) { return !tree.lives(entry.first); });
   const TrackedProcess* next = nullptr;
   std::map<int32_t, size_t> children;
@@ -188,23 +194,32 @@ void ContainerWatch::look_if_due(const ProcessTree& tree, BootNs now, RecordSink
   for (const auto& [key, each] : had_)
     living.push_back(key);
   const State::Target target{.key = next->key, .directory = next->directory};
-  struct Answer {
-    std::optional<ContainerLook> look;
-    int64_t cpu_time = 0;
-  };
-  const auto found = reader_.run<Answer>(
-      "look at the containers of a process",
-      [state = state_, target, living] -> Expected<Answer> {
+  const auto found = reader_.run<bool>(
+      "look at the containers of a process", [state = state_, target, living] -> Expected<bool> {
         const int64_t before = cpu_time_of_thread();
         std::erase_if(state->kept, [&](const auto& entry) {
           return !std::ranges::binary_search(living, entry.first);
         });
         auto look = state->look(target);
-        return Answer{.look = std::move(look), .cpu_time = cpu_time_of_thread() - before};
-      },
-      kPatience);
-  budget_.spend(found ? found->cpu_time : machine_.clock->now() - now);
-  if (found && found->look) sink.add(*found->look);
+        const std::scoped_lock lock(state->mutex);
+        state->answer =
+            State::Answer{.look = std::move(look), .cpu_time = cpu_time_of_thread() - before};
+        return true;
+      });
+  is_looking_ = found || found.error().code == ErrorCode::kTimeout;
+}
+
+// A sample does not wait for it: on a busy machine it takes long.
+void ContainerWatch::take_answer(RecordSink& sink) {
+  std::optional<State::Answer> answer;
+  {
+    const std::scoped_lock lock(state_->mutex);
+    answer = std::exchange(state_->answer, std::nullopt);
+  }
+  if (!answer) return;
+  is_looking_ = false;
+  budget_.spend(answer->cpu_time);
+  if (answer->look) sink.add(*answer->look);
 }
 
 }  // namespace dlprobe

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,7 +28,7 @@ class ContainerWatch {
   ContainerWatch(const ContainerWatch&) = delete;
   ContainerWatch& operator=(const ContainerWatch&) = delete;
 
-  /// Looks at one process where one is due, and adds what it found to `sink`.
+  /// Begins to look at one process where one is due, and adds to `sink` what an earlier look found.
   void look_if_due(const ProcessTree& tree, BootNs now, RecordSink& sink);
 
  private:
@@ -44,12 +45,14 @@ class ContainerWatch {
 
   static Had has_now(const TrackedProcess& process, size_t children, BootNs now);
   bool is_due(const TrackedProcess& process, size_t children, BootNs now);
+  void take_answer(RecordSink& sink);
 
   Machine machine_;
-  DeadlineReader reader_;
+  DeadlineReader reader_{std::chrono::nanoseconds(0)};
   std::shared_ptr<State> state_;
   std::map<ProcessKey, Had> had_;
   TimeBudget budget_{0.005, kSecond};
+  bool is_looking_ = false;
 };
 
 }  // namespace dlprobe

@@ -20,6 +20,8 @@ constexpr uint64_t kMostItems = 64;    ///< of a container that is gone into
 constexpr uint64_t kModuleDict = 16;   ///< PyModuleObject.md_dict
 constexpr uint64_t kCellContent = 16;  ///< PyCellObject.ob_ref
 constexpr uint64_t kMethodSelf = 24;   ///< PyMethodObject.im_self
+constexpr uint64_t kDequeMaxLength = 64;
+constexpr uint64_t kCacheMaxSize = 96;
 constexpr const char* kLruCache = "functools._lru_cache_wrapper";
 
 bool is_name_of_program(const std::string& name) {
@@ -225,9 +227,16 @@ std::string PythonContainers::name_of(const PythonContainer& container) {
 }
 
 std::string PythonContainers::type_of(const PythonContainer& container) {
-  const PythonType* type = values_.type_of(nodes_[container.node].value);
+  const uint64_t object = nodes_[container.node].value;
+  const PythonType* type = values_.type_of(object);
   if (type == nullptr) return "";
-  return type->name == kLruCache ? "functools.lru_cache" : type->name;
+  // dequeobject of Modules/_collectionsmodule.c, lru_cache_object of _functoolsmodule.c; -1: none.
+  const auto with_bound = [&](const std::string& name, const char* word, uint64_t offset) {
+    const auto most = static_cast<int64_t>(values_.word(object + offset));
+    return most > 0 ? fmt::format("{}({}={})", name, word, most) : name;
+  };
+  if (type->name == kLruCache) return with_bound("functools.lru_cache", "maxsize", kCacheMaxSize);
+  return type->is_deque() ? with_bound(type->name, "maxlen", kDequeMaxLength) : type->name;
 }
 
 std::optional<PythonFrame> PythonContainers::user_of(const PythonContainer& container) {

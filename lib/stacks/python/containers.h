@@ -37,7 +37,7 @@ class PythonContainers {
 
   /// How a program calls it: "Trainer.history", "SEEN", "losses['train']".
   std::string name_of(const PythonContainer& container);
-  /// "list", "dict", "collections.deque", "functools.lru_cache".
+  /// "list", "dict", "collections.deque", "functools.lru_cache(maxsize=128)".
   std::string type_of(const PythonContainer& container);
   /// A function of the program that uses that name, at its first line; of a local variable the
   /// frame that has it. Nothing: none is found, or it is a library's.

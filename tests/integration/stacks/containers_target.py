@@ -28,7 +28,7 @@ class Part(Base):
     def __init__(self):
         super().__init__()
         self.history = []
-        self.rows = collections.deque()
+        self.rows = collections.deque(maxlen=900)
         self.logs = {"train": []}
 
     def step(self, number):

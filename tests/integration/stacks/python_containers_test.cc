@@ -64,7 +64,7 @@ TEST_P(PythonContainersOf, AProgramAreFoundByTheirNames) {
   const std::map<std::string, std::string> types = {{"SEEN", "dict"},
                                                     {"Part.history", "list"},
                                                     {"Part.inherited", "list"},
-                                                    {"Part.rows", "collections.deque"},
+                                                    {"Part.rows", "collections.deque(maxlen=900)"},
                                                     {"Part.logs['train']", "list"},
                                                     {"Part.shared", "set"},
                                                     {"Dynamic.late", "list"},

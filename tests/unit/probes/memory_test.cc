@@ -406,6 +406,18 @@ TEST(MemoryLeak, WhatATrainerCollectsIsJoinedAtItsEnd) {
   EXPECT_FALSE(ended(0, 4)) << "too little";
 }
 
+// The libraries of a trainer take seconds to end, with less memory than the loop had.
+TEST(MemoryLeak, IsToldThoughTheEndTakesLong) {
+  Job job(0);
+  job.has = [](int32_t, double t) {
+    return Has{.anon = t < 30 ? 100 + 8 * t : 100, .pss_anon = 0};
+  };
+  job.lives = [](int32_t, double t) { return t <= 34; };
+  all_end(job, 34.1, 0);
+  job.run().end = {.at = Scene::at(34.1), .wait_status = 0};
+  EXPECT_TRUE(find(job.watch(34.1), FindingCode::kWorkerMemoryLeak));
+}
+
 TEST(MemoryLeak, ACompilerMayEnd) {
   Job job(3);
   job.run().processes.front().exe = "/usr/bin/python3.11";
@@ -497,15 +509,25 @@ TEST(SharedMemoryGrowth, IsOfTheProcessThatHasIt) {
 }
 
 TEST(SharedMemoryGrowth, TellsThatMoreOfItsOwnMemoryGrewMeanwhile) {
-  Job job = sharing(ramp, ramp_of_101);
-  job.has = [](int32_t pid, double t) {
-    // In one step, which is no growth by itself.
-    return Has{.anon = pid == 101 && t > 18 ? 900.0 : 100.0, .shared = 20 + ramp_of_101(pid, t)};
+  const auto watched = [](bool has_loader) {
+    Job job = sharing(ramp, ramp_of_101);
+    job.has = [](int32_t pid, double t) {
+      // In one step, which is no growth by itself.
+      return Has{.anon = pid == 101 && t > 18 ? 900.0 : 100.0, .shared = 20 + ramp_of_101(pid, t)};
+    };
+    if (has_loader) job.run().start_events.push_back({.kind = StartEventKind::kLoaderMade});
+    return find(job.watch(36), FindingCode::kWorkerMemoryLeak);
   };
-  const Finding finding = must_find(job.watch(36), FindingCode::kWorkerMemoryLeak);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 leaks 8.0 MiB/s of shared memory"));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("; its own memory grew by 33.3 MiB/s meanwhile"));
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("what the dataset keeps"));
+  const auto finding = watched(true);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("worker 101 leaks 8.0 MiB/s of shared memory"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("; its own memory grew by 33.3 MiB/s meanwhile"));
+  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("what the dataset keeps"));
+  const auto of_pool = watched(false);
+  ASSERT_TRUE(of_pool);
+  EXPECT_THAT(of_pool->remedies.front().title.plain(), HasSubstr("what it keeps between tasks"));
+  EXPECT_EQ(of_pool->remedies.at(1).commands.front().plain(),
+            "multiprocessing.Pool(..., maxtasksperchild=100)");
 }
 
 // Pinned memory of CUDA, say. Of the memory of all there are too few looks.
@@ -813,6 +835,32 @@ TEST(WorkerMemoryLeak, NamesTheContainerThatGrowsWithIt) {
       finding.message.plain(),
       HasSubstr(
           "its list Meter.h grew from 100 to 250 items meanwhile at t.py:12 in Meter.update"));
+}
+
+TEST(WorkerMemoryLeak, ABoundedContainerFills) {
+  const auto with = [](const std::string& type) {
+    Job job(0);
+    job.has = leak_of({100}, 10);
+    for (uint64_t look = 1; look < 6; ++look) {
+      std::vector<GrownContainer> grown;
+      // Before the first items came, libraries were loaded.
+      if (look > 2) grown = {list_of("Agent.replay", 50 * (look - 1), 50 * look)};
+      for (GrownContainer& each : grown)
+        each.type = type;
+      job.run().grown.push_back(look_at(100, 5 * static_cast<double>(look), std::move(grown)));
+    }
+    return find(job.watch(36), FindingCode::kWorkerMemoryLeak);
+  };
+  const auto bounded = with("collections.deque(maxlen=5000)");
+  ASSERT_TRUE(bounded);
+  EXPECT_EQ(bounded->severity, Severity::kInfo);
+  EXPECT_THAT(bounded->message.plain(),
+              HasSubstr("trainer 100 grows by 10.0 MiB/s; its deque(maxlen=5000) Agent.replay"));
+  const auto unbounded = with("collections.deque");
+  ASSERT_TRUE(unbounded);
+  EXPECT_EQ(unbounded->severity, Severity::kWarning);
+  EXPECT_THAT(unbounded->message.plain(),
+              HasSubstr("trainer 100 leaks 10.0 MiB/s; its deque Agent.replay"));
 }
 
 TEST(WorkerMemoryLeak, DoesNotNameAContainerOfNumbersNorOneThatStopped) {

@@ -341,8 +341,10 @@ TEST(ShmGrowingFiles, AreCountedBeyondThoseThatAreListed) {
 TEST(ShmGrowingFiles, AreNotTheJobsWhereThoseThatAreListedAreAnothers) {
   Scene scene = blocks_that_stay(6, 13, 1000);
   for (ShmLedger& ledger : scene.run().ledgers) {
-    for (ShmSegment& segment : ledger.segments)
+    for (ShmSegment& segment : ledger.segments) {
       segment.holders.front() = {.key = key_of(7000), .comm = "other"};
+      segment.creator_pid.reset();
+    }
   }
   list_at_most(scene, 10);
   EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
@@ -425,6 +427,26 @@ TEST(ShmGrowingFiles, OfTheJobsTrackerAreFoundBesideAnotherThatMakesSuch) {
     ledger.segments.push_back(foreign_block(5000, kMiB, 7000, "python3"));
   }
   EXPECT_TRUE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
+// np.memmap, torch.UntypedStorage.from_file: names of the user's own.
+TEST(ShmGrowingFiles, WithNamesOfAUserMayBeTheJobsWhereTheyBeginWithIt) {
+  const auto named = [](const std::string& prefix) {
+    Scene scene = blocks_that_nobody_holds(13);
+    for (ShmLedger& ledger : scene.run().ledgers) {
+      std::erase_if(ledger.segments, [](const ShmSegment& each) { return !each.holders.empty(); });
+      for (ShmSegment& segment : ledger.segments) {
+        segment.kind = SegmentKind::kOther;
+        segment.name = prefix + std::to_string(segment.inode);
+      }
+    }
+    return find(scene.examine(), FindingCode::kShmLeak);
+  };
+  const auto leak = named("features-");
+  ASSERT_TRUE(leak);
+  EXPECT_THAT(leak->message.plain(), testing::StartsWith("this job, or another one, leaks"));
+  EXPECT_THAT(leak->processes, IsEmpty());
+  EXPECT_FALSE(named("imagenet/train-")) << "data that is copied there";
 }
 
 // One look at a job of 30 s: blocks that nobody holds, five of each second since `from`.
