@@ -838,6 +838,9 @@ def growing():
     to_its_end = watch | {"dlprobe_options": [], "leaves_job": False}
     yield Case("growth-memory-to-its-end", "growth.py memory --seconds 20", first="DLP0505", severity="warning",
                confidence="possible", verdicts=("warn",), **to_its_end)
+    yield Case("growth-memory-that-ends-slowly", "growth.py memory --seconds 20 --ends-s 4", first="DLP0505", severity="warning",
+               confidence="possible", verdicts=("warn",), **to_its_end)
+    yield Case("growth-memory-bounded", "growth.py memory --most 100000", quiet=True, verdicts=("pass",), **watch)
     yield Case("growth-memory-joined", "growth.py memory --seconds 20 --joins", quiet=True, verdicts=("pass",), **to_its_end)
     for name, how, twin in (("threads", "threads --rate 20", "threads --rate 20 --healthy --fills-s 3"), ("zombies", "zombies", "reaped")):
         yield Case(f"growth-{name}-of-a-short-life", f"growth.py {how} --seconds 7", first="DLP0603", severity="warning",

@@ -1,5 +1,6 @@
 """Jobs in which something becomes more, along a line, and twins that keep it for eight seconds and no longer. No torch;
 Python 3.8 and later. All growth goes by the clock, not by the machine's speed."""
+import collections
 import mmap
 import multiprocessing
 import os
@@ -64,11 +65,11 @@ RATES = {"descriptors": 44, "mappings": 200, "threads": 5, "memory": 28, "segmen
 class Keeper:
     """Makes RATES[kind] a second from the first call on, and keeps them."""
 
-    def __init__(self, kind, fills_s):
+    def __init__(self, kind, fills_s, most=None):
         self.kind = kind
         self.until = fills_s
         self.start = None
-        self.kept = []
+        self.kept = collections.deque(maxlen=most)
 
     def __call__(self, item=None):
         self.start = self.start or time.monotonic()
@@ -94,10 +95,12 @@ def main():
     arguments.add_argument("--pool", action="store_true", help="in the workers of a pool")
     arguments.add_argument("--joins", action="store_true", help="at its end it makes a whole of what it kept: memory only")
     arguments.add_argument("--rate", type=float, help="so many a second")
+    arguments.add_argument("--most", type=int, help="it keeps the newest of them only")
+    arguments.add_argument("--ends-s", type=float, default=0, help="so long it ends, without the oldest tenth of what it kept")
     options = arguments.parse_args()
     RATES[options.kind] = options.rate or RATES[options.kind]
     end = time.monotonic() + options.seconds
-    keeper = Keeper(options.kind, options.fills_s if options.healthy else float("inf"))
+    keeper = Keeper(options.kind, options.fills_s if options.healthy else float("inf"), options.most)
     print("ready", flush=True)
     if options.pool:
         fork = multiprocessing.get_context("fork")
@@ -109,6 +112,9 @@ def main():
             keeper()
         whole = [list(row) for block in keeper.kept for row in block] if options.joins else []
         print(len(whole), "rows", flush=True)
+        for _ in range(len(keeper.kept) // 10 if options.ends_s else 0):
+            keeper.kept.popleft()
+        time.sleep(options.ends_s)
         for block in keeper.kept:
             if options.kind == "segments":
                 block.close()
