@@ -60,7 +60,10 @@ std::vector<Finding> merge(std::vector<RootCause>& causes) {
         return each.finding.code == cause.finding.code &&
                each.finding.discriminator == cause.finding.discriminator;
       });
-      if (alike > 1) cause.finding.message += " (" + own(alike - 1) + " more like it)";
+      if (alike > 1) {
+        cause.finding.message += say(" (the same in {} other {})", own(alike - 1),
+                                     alike > 2 ? "processes or threads" : "process or thread");
+      }
       findings.push_back(cause.finding);
       continue;
     }

@@ -86,7 +86,8 @@ std::optional<Finding> find(const Run& run, const Foreseen& foreseen) {
                                       .methods = under(first),
                                       .path = as_name(first.path),
                                       .type = as_name(first.type)});
-  if (events.size() > 1) finding.message += say(" (and {} more like it)", events.size() - 1);
+  if (events.size() > 1)
+    finding.message += " (the same at " + counted(events.size() - 1, "other place") + ")";
   for (const StartEvent* event : events) {
     if (finding.evidence.size() >= kMostEvidence) break;
     add_source(finding, event->file, event->line, as_text(event->message));

@@ -62,7 +62,7 @@ TEST(SpawnScript, TheMessageNamesTheFirstLineAndTheStartMethod) {
                        foreseen(StartRefusal::kBootstrapping, 20)}),
               AllOf(HasSubstr("train.py:18 starts processes (multiprocessing.Pool at line 9)"),
                     HasSubstr("under spawn and forkserver every worker"),
-                    HasSubstr("(and 1 more like it)")));
+                    HasSubstr("(the same at 1 other place)")));
   EXPECT_THAT(message({foreseen(StartRefusal::kUnpicklable, 5, "spawn")}),
               AllOf(HasSubstr("its lambda at line 2 cannot be pickled"),
                     HasSubstr("under spawn, which the program chooses")));

@@ -333,7 +333,7 @@ TEST(RedactCorpus, DiagnosisStaysAsItIs) {
   for (const std::string text :
        {"DLP0306 python-lock-inherited: worker 7677 waits for a threading.Lock in python3.11, "
         "which only "
-        "this process can release (1 more like it)",
+        "this process can release (the same in 1 other process or thread)",
         "torch.utils.data and torch 2.13.0, numpy 1.26.4, Python 3.11.7, opencv-python 4.9.0.80",
         "nvidia-nccl-cu12==2.18.1.0",
         "_MultiProcessingDataLoaderIter._try_get_data",
