@@ -107,9 +107,9 @@ class Owners {
   // Whether those files come since the job began, and no other process has one. What lies in a
   // folder is data: shm_open(3) makes none there.
   bool begin_with_job(const ShmSegment& segment, const Family& family) const {
-    const bool is_block = family.first == SegmentKind::kPythonShared ||
-                          (family.first == SegmentKind::kOther && segment.name &&
-                           segment.name->find('/') == std::string::npos);
+    const bool is_block =
+        family.first == SegmentKind::kPythonShared ||
+        (family.first == SegmentKind::kOther && segment.name && !segment.name->contains('/'));
     const auto& changes = changes_.at(family);
     return is_block && !held_by_others_.contains(family) && !came_before_job(family) &&
            std::ranges::any_of(changes, [&](const auto& change) {
