@@ -355,22 +355,6 @@ Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   return goes_on && may_be_wanted ? Severity::kWarning : Severity::kError;
 }
 
-/// Of workers that end so again and again, and no task is done by.
-void make_error_of_vain_starts(const ExitFacts& facts, const std::optional<VainStarts>& vain,
-                               Finding& finding) {
-  if (!vain) return;
-  const ProcessExit* end = facts.run->find_exit(vain->trainer);
-  const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;
-  const bool is_it = std::ranges::any_of(finding.processes, [&](const ProcessKey& key) {
-    return std::ranges::count(vain->workers, key) > 0;
-  });
-  if (ended_well || !is_it) return;
-  finding.severity = Severity::kError;
-  finding.remedies.push_back(
-      {.title = "Let the program give up when a pool breaks, not take a new one each time",
-       .verify = "dlprobe run -- COMMAND"});
-}
-
 Finding finding_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {
   const Judged& first = *group.front();
   Finding finding = new_finding(first.cause.code, first.cause.confidence);
@@ -528,7 +512,7 @@ void add_causes(const RunCase& one, const ExitFacts& facts, const std::vector<Ju
   const auto vain = vain_starts(one.run);
   for (const auto& group : groups) {
     Finding finding = finding_of(facts, group);
-    make_error_of_vain_starts(facts, vain, finding);
+    if (vain) make_error_of_vain_starts(*facts.run, *vain, finding);
     say_who_filled_memory(finding, one);
     verdict.findings.push_back(std::move(finding));
   }

@@ -150,4 +150,17 @@ std::optional<FailingWorkers> failing_workers(const Run& run, const ProcessKey& 
                         .last = fates.last_failure};
 }
 
+void make_error_of_vain_starts(const Run& run, const VainStarts& vain, Finding& finding) {
+  const ProcessExit* end = run.find_exit(vain.trainer);
+  const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;
+  const bool is_it = std::ranges::any_of(finding.processes, [&](const ProcessKey& key) {
+    return std::ranges::count(vain.workers, key) > 0;
+  });
+  if (ended_well || !is_it) return;
+  finding.severity = Severity::kError;
+  finding.remedies.push_back(
+      {.title = "Let the program give up when a pool breaks, not take a new one each time",
+       .verify = "dlprobe run -- COMMAND"});
+}
+
 }  // namespace dlprobe

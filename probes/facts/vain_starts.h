@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "lib/model/finding.h"
 #include "lib/model/recording.h"
 
 namespace dlprobe {
@@ -28,5 +29,8 @@ struct FailingWorkers {
   BootNs last = 0;
 };
 std::optional<FailingWorkers> failing_workers(const Run& run, const ProcessKey& trainer);
+
+/// An error of a finding about such workers, where the program did not end well.
+void make_error_of_vain_starts(const Run& run, const VainStarts& vain, Finding& finding);
 
 }  // namespace dlprobe

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/base/units.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
 

@@ -15,6 +15,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
+#include "lib/os/clock.h"
 #include "lib/proc/fdinfo.h"
 #include "lib/proc/text.h"
 
@@ -254,9 +255,10 @@ void SharedFileWatch::look_if_due(const Machine& machine, Processes processes, B
   // What new processes share may be the end of them within a second.
   const BootNs every = newest > last_ ? kAtOnce : std::clamp((now - newest) / 2, kOften, kSeldom);
   if (processes.size() < 2 || now - last_ < every || !budget_.has(0)) return;
+  const int64_t used_before = cpu_time_of_thread();
   SharedFileLook found = look(machine, processes);
   last_ = machine.clock->now();
-  budget_.spend(last_ - now);
+  budget_.spend(cpu_time_of_thread() - used_before);
   sink.add(std::move(found));
 }
 

@@ -98,14 +98,6 @@ def _refused_task(trace):
     return "no-thread" if thread._initialized and not thread._started.is_set() else None
 
 
-def _only_inherited(trace):
-    """What a process can only be given when it starts."""
-    if not trace.is_raised_in("multiprocessing/context.py", "assert_spawning"):
-        return None
-    kind = type(trace.entries[-1][0].f_locals["obj"]).__name__
-    return dict(users_place(trace.entries), cause="unpicklable", wanted="inheritance", type=kind)
-
-
 def _refusal_of(trace):
     """The fields of an event of kind "refused"; None: the exception is another one."""
     task = _refused_task(trace)
@@ -245,7 +237,10 @@ def tell_refusal(trace, sent=None):
     if name == _refused[0]:
         return
     is_sent = sent is not None and not isinstance(trace.error, OSError) and not _is_sharing(trace)
-    refusal = _only_inherited(trace) or (dict(_unpicklable(sent), cause="unpicklable") if is_sent else _refusal_of(trace))
+    if trace.is_raised_in("multiprocessing/context.py", "assert_spawning"):
+        refusal = load("dlprobe_pickle").only_inherited(trace)
+    else:
+        refusal = dict(_unpicklable(sent), cause="unpicklable") if is_sent else _refusal_of(trace)
     if refusal is not None:
         _refused[0] = name
         tell(refusal.pop("kind", "refused"), message=describe(trace.error), **refusal)
@@ -371,25 +366,27 @@ def _hook_executor(module):
         call_before(owner, "format_exception", before_format)
 
 
+def _is_in_worker_of_loader():
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    return worker is not None and worker.get_worker_info() is not None
+
+
 def _hook_queues(module):
     if hasattr(module.Queue, "_on_queue_feeder_error"):  # CPython 3.7
         call_before(module.Queue, "_on_queue_feeder_error", lambda error, thing: tell_end("feeder", error, thing))
 
     def before_info(_text, *arguments):
         feeder = sys._getframe(2)
-        if feeder.f_code.co_name == "_feed" and arguments and isinstance(arguments[0], Exception):
+        is_failure = feeder.f_code.co_name == "_feed" and arguments and isinstance(arguments[0], Exception)
+        if is_failure and not _is_in_worker_of_loader():  # which ends when nobody wants its batches any more
             tell_end("feeder", arguments[0], feeder.f_locals.get("obj"))
 
     call_before(module, "info", before_info)  # in a process that ends
 
 
 def _hook_torch_utils(module):
-    def before(_self, exc_info=None, *_, **__):
-        worker = sys.modules.get("torch.utils.data._utils.worker")
-        is_worker = worker is not None and worker.get_worker_info() is not None
-        tell_end("worker" if is_worker else "thread", exc_info[1] if exc_info else _handled())
-
-    call_before(module.ExceptionWrapper, "__init__", before)
+    call_before(module.ExceptionWrapper, "__init__", lambda _self, exc_info=None, *_, **__: tell_end(
+        "worker" if _is_in_worker_of_loader() else "thread", exc_info[1] if exc_info else _handled()))
 
 
 # ---- multiprocessing

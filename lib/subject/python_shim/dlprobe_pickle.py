@@ -3,7 +3,7 @@ import sys
 import time
 
 from dlprobe_start import tell
-from dlprobe_trace import absolute, users_line
+from dlprobe_trace import absolute, users_line, users_place
 
 _SEARCH_SECONDS = 2.0
 _SECONDS_FOR_LOCK = 0.05
@@ -205,3 +205,9 @@ def watch_locks(module, noticed):
             tell("refused", **fields)
 
     module.SemLock.__getstate__ = noticed(vars(module.SemLock)["__getstate__"], notice)
+
+
+def only_inherited(trace):
+    """What a process can only be given when it starts."""
+    kind = type(trace.entries[-1][0].f_locals["obj"]).__name__
+    return dict(users_place(trace.entries), cause="unpicklable", wanted="inheritance", type=kind)
