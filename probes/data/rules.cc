@@ -192,12 +192,27 @@ bool is_of_data(const Common& common) {
          kTimesChance * repeated * static_cast<double>(common.compared);
 }
 
+bool is_in_same_order(const Common& common) {
+  const auto& one = common.one->chain;
+  const auto& other = common.other->chain;
+  const size_t known = std::min(one.size(), other.size());
+  return known > 0 &&
+         std::equal(one.begin(), one.begin() + static_cast<ptrdiff_t>(known), other.begin());
+}
+
+// Workers may each walk through all data in an order of their own, without end.
+bool is_drawn_apart(const Common& common) {
+  constexpr std::string_view kEnd = "end";
+  const bool has_end = common.one->wanted == kEnd && common.other->wanted == kEnd;
+  return !has_end && !is_in_same_order(common);
+}
+
 // A part may begin with samples that others begin with, too, or be filled up with some.
 bool is_repeated(const Common& common) {
   constexpr size_t kFewest = 4;
   constexpr size_t kFewestOfPart = 8;
   constexpr size_t kOfSo = 20;
-  if (is_of_data(common)) return false;
+  if (is_of_data(common) || is_drawn_apart(common)) return false;
   return common.is_whole()
              ? common.equal >= kFewest
              : common.equal >= kFewestOfPart && common.equal * kOfSo >= common.compared;
@@ -285,17 +300,17 @@ bool is_shuffled(const StartEvent& samples) {
   return samples.count.value_or(0) == 0;
 }
 
-// By which batch of that loader a model learned first, as the trainer told; 0: none was changed.
-uint64_t first_learned(const Run& run, const StartEvent& samples) {
+// In which loop over that loader a model learned, as the trainer told; null: none was changed.
+const StartEvent* learned_in(const Run& run, const StartEvent& samples) {
   constexpr size_t kModel = 2;  // of an epoch's digests
   const StartEvent* rank = rank_of(run, samples.process);
   for (const StartEvent* epoch : events_of(run, StartEventKind::kEpoch)) {
     if (epoch->loader == samples.loader && epoch->digests.size() > kModel &&
         epoch->digests[kModel].find_first_of("-?") == std::string::npos &&
         rank_of(run, epoch->process) == rank)
-      return epoch->different.value_or(0);
+      return epoch;
   }
-  return 0;
+  return nullptr;
 }
 
 // What ranks tell alike that learn from the same samples. In the order of the data they may be the
@@ -308,7 +323,12 @@ std::optional<Alike> to_compare(const Run& run, const StartEvent& samples) {
   constexpr size_t kFewestInOrder = 12;
   const size_t different = std::set(samples.digests.begin(), samples.digests.end()).size();
   if (different < (is_shuffled(samples) ? kFewest : kFewestInOrder)) return std::nullopt;
-  const uint64_t learned = is_shuffled(samples) ? 0 : first_learned(run, samples);
+  // A worker that was spawned does not know that it is a rank's.
+  const bool is_spawned = !samples.method.empty();
+  if (is_shuffled(samples) && !is_spawned) return Alike(0, samples.digests);
+  const StartEvent* epoch = learned_in(run, samples);
+  if (epoch == nullptr || (is_spawned && !epoch->workers)) return std::nullopt;
+  const uint64_t learned = is_shuffled(samples) ? 0 : epoch->different.value_or(0);
   if (!is_shuffled(samples) && learned == 0) return std::nullopt;
   return Alike(learned, samples.digests);
 }

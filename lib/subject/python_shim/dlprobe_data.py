@@ -8,10 +8,10 @@ import os
 import sys
 from itertools import islice
 
-from dlprobe_hooks import Noticed
+from dlprobe_hooks import Noticed, call_before
 from dlprobe_random import Draws, Unknown, attributes_of, items, seeded_otherwise, things_in, watched_generators
 from dlprobe_start import load, tell
-from dlprobe_trace import entries_of, place_of_code, users_line, users_place
+from dlprobe_trace import Trace, entries_of, place_of_code, users_line, users_place
 
 _MOST_WORKERS = 128  # that one process starts: what is wrong is wrong from the start
 _STEPS, _MOST_SAMPLES = (4, 16, 64), 500
@@ -114,6 +114,13 @@ def digest(sample, most=None):  # of its pieces
     return "%08x" % total
 
 
+def end_by(error):
+    """"end": it came out of the generator by which a data set iterates, and that has no more, then."""
+    fetch = Trace(error).frame_of("torch/utils/data/_utils/fetch.py", "fetch")
+    data = getattr(fetch.f_locals["self"], "dataset_iter", None) if fetch is not None else None
+    return "end" if type(data) is type(_ for _ in ()) and data.gi_frame is None else None
+
+
 def _samples_of(fetcher, frame, most):
     data = frame.f_locals["data"]
     return islice(data, most) if vars(fetcher)["auto_collation"] else [data]
@@ -121,10 +128,11 @@ def _samples_of(fetcher, frame, most):
 
 class _Samples:
     """Before a batch is put together: which samples has the worker read? Told are the lowest checksums of all, by which workers
-    that read some in common find these."""
+    that read some in common find these; those of the order of the first ones; and whether the data set came to its end."""
 
     def __init__(self, fields):
         self._fields, self._seen, self._count, self._told, self._fetcher = fields, set(), 0, 0, None
+        self._order, self._orders = 0, []
 
     def __call__(self, fetcher, frame):
         if not _is_of_worker(frame):
@@ -136,8 +144,12 @@ class _Samples:
             return False
         before = self._count
         for sample in _samples_of(fetcher, frame, _MOST_SAMPLES - before):
-            self._seen.add(digest(sample))
+            seen = digest(sample)
+            self._seen.add(seen)
             self._count += 1
+            self._order = sys.modules["zlib"].crc32(seen.encode(), self._order)
+            if self._count in _STEPS:
+                self._orders.append("%08x" % self._order)
         if any(before < step <= self._count for step in _STEPS):  # it may be killed
             self.tell()
         return self._count < _MOST_SAMPLES
@@ -145,7 +157,14 @@ class _Samples:
     def tell(self):
         if self._count > self._told:
             self._told = self._count
-            tell("samples", digests=sorted(self._seen)[:_MOST_DIGESTS], count=self._count, different=len(self._seen), **self._fields)
+            tell("samples", digests=sorted(self._seen)[:_MOST_DIGESTS], count=self._count, different=len(self._seen),
+                 chain=self._orders, **self._fields)
+
+    def end(self, *_):
+        """The worker is about to say that its data set has no more."""
+        if sys._getframe(2).f_code is _worker_loop().__code__ and self._fetcher is not None and self._fetcher() is not None:
+            self._told, self._fields["wanted"] = 0, "end"
+            self.tell()
 
 
 class _RankSamples:
@@ -179,14 +198,14 @@ class _RankSamples:
         return int(self._indices == sorted(self._indices)) if self._is_map else 2
 
 
-def _is_learning_rank():
-    """Of a job whose ranks are alike: groups within it may be of ranks that are to have the same data."""
+def learning_ranks():
+    """How many there are in this rank's job, whose ranks are alike: groups within it may be of ranks that are to have the same data."""
     torch, ranks = sys.modules["torch"], sys.modules.get("torch.distributed.distributed_c10d")
     if ranks is None or not ranks.is_initialized() or ranks.get_world_size() < 2 or not torch.is_grad_enabled() \
             or not load("dlprobe_ranks").data_parallel:
-        return False
+        return None
     groups = ranks._world.pg_map if hasattr(ranks, "_world") else ranks._pg_map  # torch 2.0
-    return len(groups) == 1
+    return ranks.get_world_size() if len(groups) == 1 else None
 
 
 # ---- files
@@ -375,7 +394,7 @@ def watch_trainer(frame):
     global _is_trainer_watched
     loader = sys.modules["torch.utils.data.dataloader"]._SingleProcessDataLoaderIter
     iterator = frame.f_locals["self"]
-    if not _is_trainer_watched and frame.f_code is loader.__init__.__code__ and _is_learning_rank():
+    if not _is_trainer_watched and frame.f_code is loader.__init__.__code__ and learning_ranks():
         _is_trainer_watched, is_map = True, _is_map(iterator._dataset_kind)
         _watch_samples_of_rank(_place_of_samples(iterator._dataset, is_map), loader._next_data.__code__, is_map)
 
@@ -396,8 +415,9 @@ def watch_worker(frame):
     is_map = _is_map(here["dataset_kind"])
     fields.update(_place_of_samples(here["dataset"], is_map))
     load("dlprobe_batches").watch_sender(here, fields)
-    if _is_learning_rank():
-        _watch_samples_of_rank(fields, frame.f_code, is_map)
+    is_forked = "dlprobe_epochs" in sys.modules  # from a trainer; of another worker its trainer tells whether it is a rank's
+    if learning_ranks() or not is_forked:
+        _watch_samples_of_rank(fields if is_forked else dict(fields, method="spawn"), frame.f_code, is_map)
     if is_map or here["num_workers"] > 1:
         _watch_samples(here, is_map, fields)
 
@@ -418,4 +438,5 @@ def _watch_samples(here, is_map, fields):
     samples = None if is_map else _Samples(fields)
     _watch(fetcher, "collate_fn", samples, positions and positions.end)
     if samples is not None:
+        call_before(sys.modules["torch.utils.data._utils.worker"]._IterableDatasetStopIteration, "__init__", samples.end)
         sys.modules["multiprocessing.util"].Finalize(None, samples.tell, exitpriority=0)

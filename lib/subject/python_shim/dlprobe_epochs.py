@@ -7,7 +7,7 @@ import os
 import sys
 from itertools import islice
 
-from dlprobe_data import digest
+from dlprobe_data import digest, learning_ranks
 from dlprobe_hooks import Noticed
 from dlprobe_random import attributes_of
 from dlprobe_start import load, tell
@@ -222,7 +222,8 @@ class _Epochs:
         sampler = _shuffler_of(loader)
         if self._counts.get(group, _MOST_EPOCHS) < _MOST_EPOCHS and (sampler is not None or loader.num_workers or _is_rank()):
             order, fields = _order_of(sampler) if sampler is not None else ("-", {})
-            self._open.append(_Epoch(group, loader._index_sampler, dict(fields, digests=[order, self._data[loader]], **place)))
+            self._open.append(_Epoch(group, loader._index_sampler, dict(
+                fields, digests=[order, self._data[loader]], workers=learning_ranks(), **place)))
             self._set_hooks()
 
     def _go_on(self, iterator, _frame):

@@ -132,6 +132,14 @@ def map_style(job, kind):
     return made[job]()
 
 
+def endless(job, files):
+    """All of them, again and again, until the trainer leaves the loader."""
+    while True:
+        if job == "stream-endless-shuffled":
+            random.shuffle(files)
+        yield from (torch.full((5,), float(each)) for each in files)
+
+
 class Stream(IterableDataset):
     def __init__(self, job):
         self.job, self.rng = job, random.Random(0)
@@ -139,6 +147,8 @@ class Stream(IterableDataset):
     def __iter__(self):
         info = get_worker_info()
         files = list(range(SAMPLES))
+        if self.job.startswith("stream-endless"):
+            return endless(self.job, files)
         part = slice(info.id, None, info.num_workers)
         if self.job == "stream-constant":
             return iter([torch.ones(5)] * SAMPLES)
@@ -179,7 +189,7 @@ def main():
     loader = DataLoader(dataset, options.batch_size, num_workers=options.workers, multiprocessing_context=options.method,
                         worker_init_fn=seeds.get(options.job))
     seen = []
-    for batch in loader:
+    for batch in itertools.islice(loader, 24 if options.job.startswith("stream-endless") else None):
         batch = batch["number"] if isinstance(batch, dict) else batch
         seen += [tuple(sample.tolist()) for sample in batch]
     repeated = len(seen) - len(set(seen))

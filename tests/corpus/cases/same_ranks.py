@@ -31,7 +31,7 @@ def batches_of(loader, model, kind):
         if kind == "stream-skipped" and number % 2 != dist.get_rank():
             continue
         batches.append(batch)
-        if kind in ("in-order-learned", "stream", "stream-shared-out", "stream-skipped"):
+        if kind in ("in-order-learned", "shuffled-learned", "parts", "shared-out", "stream", "stream-shared-out", "stream-skipped"):
             model(batch).mean().backward()
             optimizer.step()
     return batches
@@ -51,8 +51,8 @@ def learn(rank, port, options):
     data = TensorDataset(torch.arange(4. * SAMPLES).reshape(SAMPLES, 4))
     sampler = DistributedSampler(data) if options.kind == "shared-out" else None
     data = Stream(data, rank, options.kind) if options.kind.startswith("stream") else data
-    is_shuffled = options.kind in ("alike", "seeds", "groups", "parts", "evaluated")
-    method = "fork" if options.workers else None  # in a spawned process else "spawn"
+    is_shuffled = options.kind in ("alike", "seeds", "shuffled-learned", "groups", "parts", "evaluated")
+    method = options.method if options.workers else None  # in a spawned process else "spawn"
     loader = DataLoader(data, 8, shuffle=is_shuffled or None, sampler=sampler, num_workers=options.workers, multiprocessing_context=method)
     batches = batches_of(loader, model, options.kind)
     if torch.is_grad_enabled():
@@ -70,8 +70,9 @@ def learn(rank, port, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=("alike", "seeds", "groups", "parts", "evaluated", "in-order", "shared-out",
-                                         "in-order-learned", "stream", "stream-shared-out", "stream-skipped", "stream-evaluated"))
+                                         "in-order-learned", "shuffled-learned", "stream", "stream-shared-out", "stream-skipped", "stream-evaluated"))
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--method", default="fork")
     options = parser.parse_args()
     store = dist.TCPStore("127.0.0.1", 0, 1, True, wait_for_workers=False)
     port = store.port

@@ -62,10 +62,12 @@ class DataTest : public ::testing::Test {
     digests.resize(std::min<size_t>(different, 200));  // as many as are told
     tell({.kind = StartEventKind::kSamples,
           .process = key_of(pid),
+          .wanted = has_end_ ? "end" : "",
           .file = "/data/job/train.py",
           .line = 20,
           .function = "Lines.__iter__",
           .count = count == 0 ? static_cast<int64_t>(different) : count,
+          .chain = order_,
           .loader = loader,
           .digests = std::move(digests),
           .different = different});
@@ -79,6 +81,7 @@ class DataTest : public ::testing::Test {
     tell({.kind = StartEventKind::kStarted, .process = key_of(pid), .child_pid = teller});
     tell({.kind = StartEventKind::kRankSamples,
           .process = key_of(teller),
+          .method = method_,
           .file = "/data/job/train.py",
           .line = 7,
           .function = "Images.__getitem__",
@@ -116,6 +119,7 @@ class DataTest : public ::testing::Test {
           .line = 30,
           .function = "main",
           .count = 7,
+          .workers = ranks_,
           .loader = loader,
           .digests = {order, data, model},
           .different = learned_by_});
@@ -162,6 +166,10 @@ class DataTest : public ::testing::Test {
   }
 
   uint64_t learned_by_ = 1;  // the batch by which models learn first
+  bool has_end_ = true;      // the data of the workers
+  Digests order_;            // of their samples
+  std::string method_;       // by which the workers of ranks began, if not forked
+  std::optional<int32_t> ranks_;
 
   std::vector<Finding> found() const {
     return probes::data::kProbe.examine(scene_.recording).findings;
@@ -292,6 +300,40 @@ TEST_F(DataTest, SamplesOfWhichEachWorkerHasItsOwnAreNot) {
   reads(301, {0, 30}, 79);
   reads(302, {0, 30}, 80);
   EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, WorkersThatDrawFromAllDataWithoutEndAreNot) {
+  has_end_ = false;
+  order_ = {"aa", "bb"};
+  reads(101, {0, 100});
+  order_ = {"aa", "cc", "dd"};
+  reads(102, {0, 100});
+  EXPECT_THAT(found(), IsEmpty());
+  order_ = {"aa", "cc"};
+  reads(104, {0, 90});
+  ASSERT_THAT(found(), SizeIs(1)) << "in the same order";
+  EXPECT_EQ(found().front().processes, std::vector({key_of(102), key_of(104)}));
+}
+
+TEST_F(DataTest, RanksWhoseWorkersWereSpawnedAreKnownByTheirTrainers) {
+  method_ = "spawn";
+  learns(0, 100, 201, {"a", "b", "c", "d"});
+  learns(1, 101, 202, {"a", "b", "c", "d"});
+  loops("-", "1");
+  loops("-", "1", "1-8-0", 77, 101);
+  EXPECT_THAT(found(), IsEmpty()) << "they hold parts of one model, maybe";
+}
+
+TEST_F(DataTest, RanksWhoseWorkersWereSpawnedAreNamed) {
+  method_ = "spawn";
+  ranks_ = 2;
+  learns(0, 100, 201, {"a", "b", "c", "d"});
+  learns(1, 101, 202, {"a", "b", "c", "d"});
+  EXPECT_THAT(found(), IsEmpty()) << "no model was seen to learn";
+  loops("-", "1");
+  loops("-", "1", "1-8-0", 77, 101);
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_EQ(found().front().processes, std::vector({key_of(100), key_of(101)}));
 }
 
 TEST_F(DataTest, RanksThatLearnFromTheSameSamplesAreNamed) {
