@@ -108,6 +108,12 @@ bool is_one_order(const Events& epochs) {
          });
 }
 
+void prove_place(Finding& finding, const StartEvent& epoch) {
+  if (epoch.file.empty()) return;
+  finding.prove(text_fact("loader_made_at", whole_place(epoch), kShimSource, epoch.at));
+  add_source(finding, epoch.file, epoch.line, "DataLoader made at");
+}
+
 Finding finding_of_order(const Run& run, const Events& epochs) {
   const StartEvent& first = *epochs.front();
   Finding finding = new_finding(FindingCode::kEpochsRepeated, Confidence::kLikely);
@@ -122,10 +128,7 @@ Finding finding_of_order(const Run& run, const Events& epochs) {
   if (!place.empty()) finding.message += "; DataLoader" + place;
   finding.prove(count_fact("epochs", epochs.size(), kShimSource, first.at));
   finding.prove(text_fact("sampler", as_name(first.type), kShimSource, first.at));
-  if (!first.file.empty()) {
-    finding.prove(text_fact("loader_made_at", whole_place(first), kShimSource, first.at));
-    add_source(finding, first.file, first.line, "DataLoader made at");
-  }
+  prove_place(finding, first);
   finding.remedies.push_back(other_order(first));
   return finding;
 }
@@ -192,10 +195,34 @@ Finding finding_of_numbers(const std::vector<Draws>& epochs) {
   return finding;
 }
 
+// Of a loader whose sampler is a generator that had come to its end before.
+Finding finding_of_end(const Run& run, const StartEvent& epoch) {
+  Finding finding = new_finding(FindingCode::kEpochsRepeated, Confidence::kLikely);
+  finding.discriminator = epoch.function + " end";
+  finding.processes = {epoch.process};
+  finding.first_seen = epoch.at;
+  finding.last_seen = epoch.at;
+  finding.message = say(
+      "{} began an epoch that has no batches: the {} of its loader is a generator ({}), which was "
+      "used up before",
+      describe_some(run, finding.processes), as_name(epoch.path), as_name(epoch.type));
+  const Message place = place_of(epoch);
+  if (!place.empty()) finding.message += "; DataLoader" + place;
+  finding.prove(text_fact("sampler", as_name(epoch.type), kShimSource, epoch.at));
+  finding.remedies.push_back({.title = "Make it a class, whose __iter__ begins anew for each epoch",
+                              .commands = {"class Order:", "    def __iter__(self):",
+                                           "        yield from ...  # what the generator yields"},
+                              .verify = "dlprobe run -- COMMAND"});
+  return finding;
+}
+
 }  // namespace
 
 std::vector<Finding> repeated_epochs(const Run& run) {
   std::map<std::tuple<std::string, int32_t, std::string>, Finding> of_places;
+  for (const StartEvent* epoch : events_of(run, StartEventKind::kEpoch))
+    if (epoch->digests.empty())
+      of_places.try_emplace({epoch->file, epoch->line, "end"}, finding_of_end(run, *epoch));
   for (const Events& epochs : learning_epochs(run)) {
     if (is_one_order(epochs))
       of_places.try_emplace({epochs.front()->file, epochs.front()->line, ""},

@@ -314,13 +314,20 @@ bool is_lost_part(const Run& run, const StartEvent& event) {
   }
 }
 
-// The exception of a task whose result nobody asked for: as its own process told it, else as who
-// got the result. Null: of an end of its process, which tells itself, or of no code of the user's.
+// What a trainer went on without: the part of a worker whose data ended by an exception.
+bool is_rest_of_data(const StartEvent& event) {
+  return event.ended == Ended::kWorker && event.wanted == "end";
+}
+
+// The exception of a task whose result nobody asked for, or of a worker's data: as its own process
+// told it, else as who got the result. Null: of an end of its process, which tells itself, or of no
+// code of the user's.
 const StartEvent* task_of(const Run& run, const StartEvent& lost) {
   if (lost.again.empty()) return &lost;
   const auto failures = events_of(run, StartEventKind::kFailed);
   const auto found = std::ranges::find_if(failures, [&](const StartEvent* event) {
-    return event->ended == Ended::kTask && event->type == lost.type && !event->file.empty();
+    const bool is_lost = lost.loader ? is_rest_of_data(*event) : event->ended == Ended::kTask;
+    return is_lost && event->type == lost.type && !event->file.empty();
   });
   return found == failures.end() ? nullptr : *found;
 }
@@ -332,12 +339,18 @@ const StartEvent* unasked_task(const Run& run) {
 }
 
 Message of_unasked_task(const Run& run, const StartEvent& event) {
+  if (is_rest_of_data(event))
+    return say("the data of {} ended at an exception, and the rest of its part never came: {}{}{}",
+               describe(run, event.process), as_text(first_line(event.message)), where(event),
+               caused_by(event));
   return say("a task in {} failed, and nobody asked for its result: {}{}{}",
              describe(run, event.process), as_text(first_line(event.message)), where(event),
              caused_by(event));
 }
 
 Message without_it(const StartEvent& event, bool has_ended) {
+  if (is_rest_of_data(event))
+    return "; the program caught it and took on batches of the other workers";
   if (event.ended == Ended::kWorker)
     return "; the loop over the loader takes it for the end of the data";
   return has_ended ? "; its program ended well without it" : "; its program did not end with it";
@@ -390,7 +403,13 @@ std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known)
   finding.processes = {event.process};
   add_evidence(finding.evidence, event);
   if (!event.file.empty()) add_source(finding, event.file, event.line, "raised at");
-  if (is_unasked)
+  if (is_rest_of_data(event))
+    finding.remedies.push_back(
+        {.title =
+             "Catch it within __iter__, around the sample or file that fails: what a generator "
+             "raises ends it",
+         .verify = "dlprobe run -- COMMAND"});
+  else if (is_unasked)
     finding.remedies.push_back(
         {.title = "Ask for each result: that raises the exception",
          .commands = {"result.get()  # of apply_async, map_async", "future.result()  # of submit",

@@ -642,6 +642,7 @@ SAME_DATA = (  # what workers do alike -> code, what the proof says
     ("stream --batch-size 1 --method forkserver", "DLP0802", {"equal_samples": equals(48)}),
     ("stream-looks-ahead", "DLP0802", {"equal_samples": equals(10)}),
     ("stream-shuffled-apart", "DLP0802", {"processes": equals(2)}),
+    ("stream-endless", "DLP0802", {"processes": equals(2)}),
     ("stream-hashed --method spawn", "DLP0802", {"samples_made_at": holds("/same_data.py:")}),
 )
 SAME_DRAWS = (  # of processes that are no workers of a DataLoader -> what the proof says
@@ -654,7 +655,7 @@ SAME_DRAWS = (  # of processes that are no workers of a DataLoader -> what the p
 DRAWS_APART = ("own", "by-item", "by-item --pool", "seeded --pool", "results", "results --pool", "ordered", "one-by-one")
 DATA_APART = ("copied --workers 1", "global", "seeded-apart", "lazy", "lazy-state", "by-sample", "permuted", "in-trainer",
               "stream-constant", "stream-shuffled", "stream-sliced", "stream-header", "stream --workers 1",
-              "stream-hashed", "stream-checksummed --method spawn", "stream-of-one-file", "stream-of-labels")
+              "stream-hashed", "stream-checksummed --method spawn", "stream-of-one-file", "stream-of-labels", "stream-endless-shuffled")
 
 
 OVERWRITTEN = ("buffer", "buffer --method spawn", "buffer --workers 1", "part --method forkserver", "shared", "collate",
@@ -679,7 +680,8 @@ def same_data():
     for workers in (0, 1, 2):
         yield Case(f"data-ranks-{workers}", f"same_ranks.py alike --workers {workers}", first="DLP0802", severity="warning",
                    confidence="likely", verdicts=("warn",), evidence={"processes": equals(2)}, **common)
-    for job in ("in-order-learned", "stream", "stream --workers 0"):
+    for job in ("in-order-learned", "stream", "stream --workers 0", "shuffled-learned --method spawn",
+                "stream --method forkserver"):
         yield Case(f"data-ranks-{job.replace(' --', '-').replace(' ', '-')}", f"same_ranks.py {job}", first="DLP0802", severity="warning",
                    confidence="likely", verdicts=("warn",), evidence={"equal_samples": equals(16)}, **common)
     for job in OVERWRITTEN:
@@ -695,8 +697,8 @@ def same_data():
         yield Case(f"data-not-overwritten-{job.replace(' --', '-').replace(' ', '-')}", f"overwritten.py {job}", silent=True,
                    verdicts=("pass",), **common)
     for kind in ("seeds", "groups", "parts", "evaluated", "in-order", "shared-out", "stream-shared-out", "stream-skipped",
-                 "stream-evaluated"):
-        yield Case(f"data-ranks-not-{kind}", f"same_ranks.py {kind}", silent=True, verdicts=("pass",), **common)
+                 "stream-evaluated", "parts --method spawn", "shared-out --method spawn", "evaluated --method spawn"):
+        yield Case(f"data-ranks-not-{kind.replace(' --method ', '-')}", f"same_ranks.py {kind}", silent=True, verdicts=("pass",), **common)
     for job in DATA_APART:
         yield Case(f"data-not-{job.replace(' --', '-').replace(' ', '-')}", f"same_data.py {job}", silent=True,
                    verdicts=("pass",), **common)
@@ -755,6 +757,18 @@ def rewritten():
     for job in ("lockstep", "ring-in-turn", "clone", "fresh", "pool-copies", "pool-one-by-one", "lockstep --strategy file_system"):
         yield Case(f"data-rewritten-not-{job.replace(' --', '-').replace(' ', '-')}", f"rewritten.py {job}", silent=True,
                    verdicts=("pass",), **common)
+
+
+def partial_data():
+    """Data of which a part never comes."""
+    common = {"probe": "run", "needs": "torch", "exit_codes": (0,)}
+    for job in ("caught", "caught --method spawn"):
+        yield Case(f"data-partial-{job.replace(' --method ', '-')}", f"partial_data.py {job}", first="DLP0514", severity="warning",
+                   confidence="likely", verdicts=("warn",), evidence={"raised_at": holds("/partial_data.py:14")}, **common)
+    yield Case("data-partial-generator", "partial_data.py generator", first="DLP0804", severity="warning", confidence="likely",
+               verdicts=("warn",), evidence={"sampler": equals("in_tens")}, **common)
+    for job in ("caught-in-worker", "goes-on", "given-up", "class", "generator-once"):
+        yield Case(f"data-partial-not-{job}", f"partial_data.py {job}", silent=True, verdicts=("pass",), **common)
 
 
 UNASKED = ("apply", "map-async", "threads-apply", "submit", "executor-map", "threads-submit")
@@ -998,7 +1012,7 @@ def hang_cases():
         yield from group()
 
 
-GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, same_data, same_epochs, kept_settings, rewritten, unasked, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
+GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, same_data, same_epochs, kept_settings, rewritten, partial_data, unasked, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
           memory_cases, growing, descriptors, starts_of_python, programs_of_others)
 CASES = {case.name: case for group in GROUPS for case in group()}
 

@@ -179,11 +179,31 @@ class _Taken:
         return True
 
 
+def _watch_rest(error, frame):
+    """The trainer is about to raise what a worker raised: does it go on with that iterator?"""
+    raising = frame.f_locals.get("self")
+    if frame.f_code.co_name != "_process_data" or raising._dataset_kind != sys.modules["torch.utils.data.dataloader"]._DatasetKind.Iterable:
+        return
+    pipe, kind = os.fstat(raising._worker_result_queue._reader.fileno()).st_ino, error.exc_type.__name__
+    iterator = sys.modules["weakref"].ref(raising)
+
+    def notice(instance, _frame):
+        is_it = instance is iterator()
+        if is_it:
+            tell("result-lost", type=kind, again=kind, loader=pipe)
+        return not is_it and iterator() is not None
+
+    _Hook(type(raising), "_process_data", notice)
+
+
 _is_watched = False
 
 
 def watch_taker(module):
+    """With it, what the trainer goes on without."""
     global _is_watched
     if not _is_watched:
         _is_watched = True
         _Hook(module._MultiProcessingDataLoaderIter, "_try_put_index", _Taken())
+        wrapper = sys.modules["torch._utils"].ExceptionWrapper
+        wrapper.reraise = Noticed(wrapper.reraise, _watch_rest)

@@ -196,12 +196,21 @@ class _Epochs:
         self._last, self._has_learned, self._learns_elsewhere = lambda: None, False, False  # who gave a batch last
         loaders = module.DataLoader
         loaders.__iter__ = Noticed(vars(loaders)["__iter__"], self._begin)
+        if hasattr(loaders, "_get_iterator"):  # torch 1.7
+            loaders._get_iterator = Noticed(loaders._get_iterator, self._look_for_end)
         self._batches = _Hook(module._BaseDataLoaderIter, "__next__", self._go_on)
         self._backward = _Hook(sys.modules["torch.autograd.variable"].Variable, "_execution_engine", self._learn)
         sys.modules["multiprocessing.util"].Finalize(None, self._tell_all, exitpriority=0)
 
     def add(self, loader, place):
         self._places[loader] = place
+
+    def _look_for_end(self, loader, _frame):
+        """A generator as a sampler serves one epoch."""
+        for name in ("batch_sampler", "sampler"):
+            sampler = getattr(loader, name, None)
+            if type(sampler) is type(_ for _ in ()) and sampler.gi_frame is None:
+                tell("epoch", path=name, type=sampler.__qualname__, digests=[], **self._places.get(loader, {}))
 
     def _begin(self, loader, _frame):
         place = self._places.get(loader)

@@ -385,8 +385,11 @@ def _hook_queues(module):
 
 
 def _hook_torch_utils(module):
-    call_before(module.ExceptionWrapper, "__init__", lambda _self, exc_info=None, *_, **__: tell_end(
-        "worker" if _is_in_worker_of_loader() else "thread", exc_info[1] if exc_info else _handled()))
+    def before(_self, exc_info=None, *_, **__):
+        error, is_worker = exc_info[1] if exc_info else _handled(), _is_in_worker_of_loader()
+        tell_end("worker" if is_worker else "thread", error, wanted=load("dlprobe_data").end_by(error) if is_worker else None)
+
+    call_before(module.ExceptionWrapper, "__init__", before)
 
 
 # ---- multiprocessing

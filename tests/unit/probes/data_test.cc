@@ -125,6 +125,16 @@ class DataTest : public ::testing::Test {
           .different = learned_by_});
   }
 
+  void finds_no_more(const std::string& sampler) {
+    tell({.kind = StartEventKind::kEpoch,
+          .process = key_of(100),
+          .path = sampler,
+          .type = "by_length",
+          .file = "/data/job/train.py",
+          .line = 30,
+          .function = "main"});
+  }
+
   void changes(const std::string& path, const std::string& before, uint64_t loader = 77) {
     tell({.kind = StartEventKind::kSettingChanged,
           .process = key_of(100),
@@ -533,6 +543,17 @@ TEST_F(DataTest, OfWorkersThatDrawAlikeOneFindingTells) {
   }
   ASSERT_THAT(found(), SizeIs(1));
   EXPECT_EQ(found().front().code, FindingCode::kRandomNumbersRepeated);
+}
+
+TEST_F(DataTest, AnEpochWhoseSamplerIsAUsedUpGeneratorIsNamed) {
+  finds_no_more("batch_sampler");
+  finds_no_more("batch_sampler");
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_EQ(found().front().code, FindingCode::kEpochsRepeated);
+  EXPECT_EQ(found().front().severity, Severity::kWarning);
+  EXPECT_EQ(found().front().message.plain(),
+            "trainer 100 began an epoch that has no batches: the batch_sampler of its loader is a "
+            "generator (by_length), which was used up before; DataLoader at train.py:30 in main");
 }
 
 TEST_F(DataTest, WhatWorkersThatLiveOnNeverGetIsNamed) {

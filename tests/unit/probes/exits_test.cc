@@ -1532,6 +1532,28 @@ TEST_F(Raised, ATaskForWhoseResultNobodyAsksIsToldAsItsProcessSaidIt) {
   EXPECT_TRUE(examine().findings.empty()) << "its process says why it ended";
 }
 
+TEST_F(Raised, DataThatEndedAtAnExceptionWithWhichTheProgramWentOnIsTold) {
+  failed(1, 101, Ended::kWorker, "__iter__");
+  scene.exit_with(kParent, 2, 0);
+  const auto went_on = [&] {
+    tell(1.5, kParent,
+         {.kind = StartEventKind::kResultLost,
+          .type = "KeyError",
+          .again = "KeyError",
+          .loader = 7});
+  };
+  went_on();
+  EXPECT_TRUE(examine().findings.empty()) << "it may have gone on to its next sample";
+  scene.run().start_events.front().wanted = "end";
+  const Finding finding = only();
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("the data of worker 101 ended at an exception, and the rest of its part "
+                        "never came: KeyError: 'x' at data.py:7 in __iter__"));
+  scene.run().start_events.back().loader.reset();
+  EXPECT_TRUE(examine().findings.empty()) << "that is a task's";
+}
+
 TEST_F(Raised, ATaskOfAThreadForWhoseResultNobodyAsksIsTold) {
   tell(1.5, kParent,
        {.kind = StartEventKind::kResultLost,
