@@ -448,6 +448,37 @@ std::vector<Finding> repeated_samples(const Run& run) {
   return findings;
 }
 
+std::optional<Finding> missing_samples(const Run& run) {
+  constexpr int64_t kFewest = 32;
+  constexpr int64_t kHalf = 2;
+  Events workers;
+  int64_t count = 0;
+  int64_t missing = 0;
+  for (const StartEvent* event : last_words(run, StartEventKind::kSamples)) {
+    if (!event->digests.empty()) continue;
+    workers.push_back(event);
+    count += event->count.value_or(0);
+    missing += event->count.value_or(0) - static_cast<int64_t>(event->different.value_or(0));
+  }
+  // A loader by which the workers only do something, and whose samples are nothing, has None alone.
+  if (count < kFewest || missing * kHalf < count || missing == count) return std::nullopt;
+  const StartEvent& first = *workers.front();
+  Finding finding = data_finding(FindingCode::kDataNotReadable, workers, first_workers(workers));
+  finding.severity = Severity::kWarning;
+  finding.message = say("{} of the first {} samples of {} are None", own(missing), own(count),
+                        describe_some(run, finding.processes));
+  const Message place = place_of(first);
+  if (!place.empty()) finding.message += ";" + place;
+  finding.message += " (harmless if it is to leave out so many)";
+  finding.prove(
+      count_fact("compared_samples", static_cast<uint64_t>(count), kShimSource, first.at));
+  finding.remedies.push_back(
+      {.title = "Let the data set raise what it catches, to see why it has no sample",
+       .commands = {"DataLoader(..., num_workers=0)  # with a debugger"},
+       .verify = "dlprobe run -- COMMAND"});
+  return finding;
+}
+
 std::vector<Finding> repeated_by_ranks(const Run& run) {
   std::map<Alike, Events> groups;
   for (const StartEvent* event : last_words(run, StartEventKind::kRankSamples))

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,9 @@ std::vector<Finding> repeated_numbers(const RunCase& one);
 /// DLP0802: workers of one loader that read the same samples of an IterableDataset, or some of
 /// them. One for each data set.
 std::vector<Finding> repeated_samples(const Run& run);
+
+/// DLP0607: a map-style data set that has None for at least half of its samples.
+std::optional<Finding> missing_samples(const Run& run);
 
 /// DLP0802: ranks of one job that learn from the same samples.
 std::vector<Finding> repeated_by_ranks(const Run& run);

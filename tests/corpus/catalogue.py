@@ -767,7 +767,9 @@ def partial_data():
                    confidence="likely", verdicts=("warn",), evidence={"raised_at": holds("/partial_data.py:14")}, **common)
     yield Case("data-partial-generator", "partial_data.py generator", first="DLP0804", severity="warning", confidence="likely",
                verdicts=("warn",), evidence={"sampler": equals("in_tens")}, **common)
-    for job in ("caught-in-worker", "goes-on", "given-up", "class", "generator-once"):
+    yield Case("data-partial-mostly-none", "partial_data.py mostly-none", first="DLP0607", severity="warning", confidence="likely",
+               verdicts=("warn",), evidence={"samples_made_at": holds("/partial_data.py:")}, **common)
+    for job in ("caught-in-worker", "goes-on", "given-up", "class", "generator-once", "rarely-none"):
         yield Case(f"data-partial-not-{job}", f"partial_data.py {job}", silent=True, verdicts=("pass",), **common)
 
 

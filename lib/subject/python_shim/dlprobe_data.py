@@ -167,6 +167,26 @@ class _Samples:
             self.tell()
 
 
+class _Missing:
+    """How many samples of a map-style data set are None."""
+
+    def __init__(self, fields):
+        self._fields, self._count, self._missing, self._is_told = fields, 0, 0, False
+
+    def __call__(self, fetcher, frame):
+        if not _is_of_worker(frame):
+            return True
+        samples, before = frame.f_locals["data"], self._count
+        if type(samples) is not list:
+            return False
+        self._count += len(samples)
+        self._missing += sum(each is None for each in samples)
+        if any(before < step <= self._count for step in _STEPS) and (self._is_told or 2 * self._missing >= self._count):
+            self._is_told = True
+            tell("samples", digests=[], count=self._count, different=self._count - self._missing, **self._fields)
+        return self._count < _STEPS[-1]
+
+
 class _RankSamples:
     """The first that a rank reads to learn from. What is evaluated is often the same in all ranks: that is in no shuffled order."""
 
@@ -436,7 +456,7 @@ def _watch_samples(here, is_map, fields):
     _watch(fetcher, "dataset" if is_map else "dataset_iter", generators and Draws(dict(fields, count=here["worker_id"]), generators),
            positions and positions.look)
     samples = None if is_map else _Samples(fields)
-    _watch(fetcher, "collate_fn", samples, positions and positions.end)
+    _watch(fetcher, "collate_fn", samples or _Missing(fields), positions and positions.end)
     if samples is not None:
         call_before(sys.modules["torch.utils.data._utils.worker"]._IterableDatasetStopIteration, "__init__", samples.end)
         sys.modules["multiprocessing.util"].Finalize(None, samples.tell, exitpriority=0)

@@ -47,11 +47,25 @@ class Stream(IterableDataset):
 
 
 class Table(Dataset):
+    left_out = 0  # of each ten
+
     def __len__(self):
         return SAMPLES
 
     def __getitem__(self, index):
-        return torch.full((3,), float(index))
+        return torch.full((3,), float(index)) if index % 10 >= self.left_out else None
+
+
+class MostlyNone(Table):
+    left_out = 8
+
+
+class RarelyNone(Table):
+    left_out = 1
+
+
+def without_none(samples):
+    return torch.stack([each for each in samples if each is not None])
 
 
 class Order:
@@ -78,7 +92,8 @@ def samples_of(loader, job):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("job", choices=("caught", "caught-in-worker", "goes-on", "given-up", "generator", "class", "generator-once"))
+    parser.add_argument("job", choices=("caught", "caught-in-worker", "goes-on", "given-up", "generator", "class", "generator-once",
+                                        "mostly-none", "rarely-none"))
     parser.add_argument("--method", default="fork")
     options = parser.parse_args()
     job, epochs, expected = options.job, 1, SAMPLES
@@ -86,6 +101,8 @@ def main():
     if job in ("generator", "class", "generator-once"):
         loader = DataLoader(Table(), batch_sampler=Order() if job == "class" else in_tens(), **workers)
         epochs = 1 if job == "generator-once" else EPOCHS
+    elif job.endswith("-none"):
+        loader = DataLoader(MostlyNone() if job == "mostly-none" else RarelyNone(), 10, collate_fn=without_none, **workers)
     else:
         loader, expected = DataLoader(Stream(job), 1, **workers), SAMPLES - 1
     for _ in range(epochs):

@@ -73,6 +73,14 @@ class DataTest : public ::testing::Test {
           .different = different});
   }
 
+  void leaves_out(int32_t pid, uint64_t missing, int64_t count) {
+    tell({.kind = StartEventKind::kSamples,
+          .process = key_of(pid),
+          .count = count,
+          .loader = 77,
+          .different = static_cast<uint64_t>(count) - missing});
+  }
+
   void learns(int32_t rank, int32_t pid, int32_t teller, Digests digests, int64_t order = 0) {
     tell({.kind = StartEventKind::kJoinedGroup,
           .process = key_of(pid),
@@ -310,6 +318,20 @@ TEST_F(DataTest, SamplesOfWhichEachWorkerHasItsOwnAreNot) {
   reads(301, {0, 30}, 79);
   reads(302, {0, 30}, 80);
   EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, ADataSetOfWhichMostSamplesAreNoneIsNamed) {
+  leaves_out(101, 8, 10);
+  leaves_out(102, 10, 10);
+  EXPECT_THAT(found(), IsEmpty()) << "too few";
+  leaves_out(101, 64, 64);
+  EXPECT_THAT(found(), IsEmpty()) << "they are to give nothing";
+  leaves_out(101, 60, 64);
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_EQ(found().front().code, FindingCode::kDataNotReadable);
+  EXPECT_EQ(found().front().severity, Severity::kWarning);
+  EXPECT_THAT(found().front().message.plain(),
+              HasSubstr("70 of the first 74 samples of worker 101 and worker 102 are None"));
 }
 
 TEST_F(DataTest, WorkersThatDrawFromAllDataWithoutEndAreNot) {
