@@ -125,6 +125,7 @@ struct RankState {
   bool is_overdue = false;         ///< for longer than anybody expects
   std::optional<RankCause> cause;  ///< found in one of its processes
   std::vector<RankWorker> workers;
+  int64_t started = 0;  ///< so many processes, as its interpreter told; 0: it told of none
   std::optional<int32_t> wait_status;  ///< of one that ended, as wait(2) has it
   std::optional<FlightRecord> flight;  ///< what a dump of its Flight Recorder says
   bool operator==(const RankState&) const = default;

@@ -298,7 +298,12 @@ const RankGroup* group_without_data(Job job, const std::vector<RankGroup>& group
       groups, [&](const RankGroup& group) { return std::ranges::none_of(group, has_workers); });
   const bool others_have = std::ranges::any_of(
       groups, [&](const RankGroup& group) { return std::ranges::all_of(group, has_workers); });
-  return through != groups.end() && others_have ? &*through : nullptr;
+  if (through == groups.end() || !others_have) return nullptr;
+  // Who started fewer processes than another never began what the other is at.
+  const int64_t most = std::ranges::max_element(job, {}, &RankState::started)->started;
+  const bool all_began =
+      std::ranges::all_of(*through, [&](size_t each) { return job[each].started >= most; });
+  return all_began ? &*through : nullptr;
 }
 
 // Those in a message first: it needs one other rank. A collective operation needs all of them, and
@@ -323,10 +328,12 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
   if (job[groups.front().front()].is_on_gpu())
     return ": if these are different collectives, none of them ends";
   if (through != nullptr) {
+    const RankState& first = job[through->front()];
+    const bool is_known = is_at_end(first) || first.started > 0;
     return ": " + name_ranks(job, *through) + (through->size() == 1 ? " is" : " are") +
-           (is_at_end(job[through->front()]) ? " at the end of the program, be it by an exception"
-                                             : " through with the data, without workers any more") +
-           ", the others are in the middle of it";
+           (is_at_end(first) ? " at the end of the program, be it by an exception"
+                             : " through with the data, without workers any more") +
+           (is_known ? "" : ", or never began with it") + ", the others are in the middle of it";
   }
   const auto waits_for_call = [&](const RankGroup& group) {
     return is_in(job[group.front()], MeetingKind::kCall);

@@ -106,6 +106,10 @@ class FutexNeed : public Waiter {
     std::vector<size_t> others = others_of_the_process();
     if (is_lock_of_python(waiter_) || is_bare_semaphore_of_python(futex))
       std::erase_if(others, [&](size_t each) { return is_beside_the_point(each); });
+    // Whatever else of the program is at work, it wakes nobody who waits for a pool.
+    if (waits_for_pool(thread_))
+      std::erase_if(others,
+                    [&](size_t each) { return !is_of_a_pool(*facts_.threads[each].thread); });
     return others;
   }
 

@@ -206,12 +206,6 @@ ptrdiff_t pool_threads(const ProcessSnapshot& process, std::string_view function
   });
 }
 
-bool waits_for_pool(const ThreadSnapshot& thread) {
-  const StackFrame* asker = asker_within(thread);
-  return asker != nullptr && is_of_multiprocessing(asker->file, "pool.py") &&
-         (asker->function.ends_with("wait") || asker->function.ends_with("next"));
-}
-
 // A result of a Pool whose thread that takes them in has ended: of its three, which end one after
 // the other, the one that looks after the workers goes first.
 std::optional<RootCause> pool_without_results(const Facts& facts, size_t index) {

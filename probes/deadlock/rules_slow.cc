@@ -413,6 +413,15 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
   }
   finding.message += words_of_end(facts, way);
   add_remedy_for_answer(finding, facts, end);
+  if (is_finalizing(*trainer.thread)) {
+    finding.message +=
+        "; its interpreter is ending (Py_FinalizeEx): a daemon thread that had that "
+        "lock was ended with it";
+    finding.confidence = Confidence::kPossible;
+    finding.remedies.push_back({.title = "Let each thread end before the program does: Python ends "
+                                         "daemon threads wherever they are, locks and all",
+                                .commands = {"stop.set(); thread.join()"}});
+  }
   if (is_at_end_of_program(*trainer.thread)) finding.remedies.push_back(remedy_at_end_of_program());
   finding.remedies.push_back(
       {.title = "Look at that line, and at what the other threads of the process wait for",
@@ -506,13 +515,33 @@ std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank) {
   return causes;
 }
 
+namespace {
+
+// A main thread that stands, though others of the job move: that is not nothing.
+Message describe_one_that_stands(const Facts& facts) {
+  constexpr BootNs kWorthSaying = 5 * kSecond;
+  for (const ThreadFacts& thread : facts.threads) {
+    const BootNs stands = facts.last->at - thread.since;
+    const bool is_it = thread.is_main() && thread.role() == Role::kTrainer && rests(thread) &&
+                       thread.need.kind != NeedKind::kNothing && stands >= kWorthSaying &&
+                       user_frame(*thread.thread) != nullptr && !waits_for_batch(facts, thread);
+    if (is_it)
+      return "others of the job go on, " + words_of_wait(facts, thread) + ", for " +
+             format_duration(std::chrono::nanoseconds(stands)) + " so far";
+  }
+  return {};
+}
+
+}  // namespace
+
 Message describe_standstill(const Facts& facts, const std::vector<RootCause>& causes) {
   std::vector<size_t> trainers;
   std::vector<size_t> workers;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     if (thread.role() != Role::kTrainer && thread.role() != Role::kWorker) continue;
-    if (!rests(thread) || hands_on(facts, thread)) return {};
+    if (!rests(thread) || hands_on(facts, thread))
+      return causes.empty() ? describe_one_that_stands(facts) : Message();
     if (thread.is_main()) (thread.role() == Role::kTrainer ? trainers : workers).push_back(i);
   }
   if (trainers.empty()) return {};

@@ -122,6 +122,18 @@ bool waits_for_future(const ThreadSnapshot& thread) {
   return asker != nullptr && is_of_standard_library(asker->file, "concurrent/futures/_base.py");
 }
 
+bool waits_for_pool(const ThreadSnapshot& thread) {
+  const StackFrame* asker = asker_within(thread);
+  return asker != nullptr && is_of_multiprocessing(asker->file, "pool.py") &&
+         (asker->function.ends_with("wait") || asker->function.ends_with("next"));
+}
+
+bool is_of_a_pool(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "pool.py");
+  });
+}
+
 bool manages_an_executor(const ThreadSnapshot& thread) {
   return has_frame(thread, "concurrent/futures/process.py", "wait_result_broken_or_wakeup");
 }
@@ -141,6 +153,12 @@ bool is_at_end_of_program(const ThreadSnapshot& thread) {
   const auto outermost = std::ranges::find(inwards, true, &StackFrame::python);
   return outermost != inwards.end() && outermost->function == "_shutdown" &&
          is_of_standard_library(outermost->file, "threading.py");
+}
+
+bool is_finalizing(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return !frame.python && frame.function == "Py_FinalizeEx";
+  });
 }
 
 Remedy remedy_at_end_of_program() {

@@ -21,6 +21,10 @@ enum class QueueWait {
   kDone,  ///< that each item is done with: join()
 };
 QueueWait queue_wait(const ThreadSnapshot& thread);
+/// Whether it waits for a result of a multiprocessing.Pool, which a thread of the pool hands on.
+bool waits_for_pool(const ThreadSnapshot& thread);
+/// Whether it is a thread of such a pool's own.
+bool is_of_a_pool(const ThreadSnapshot& thread);
 /// Whether it is the thread by which a ProcessPoolExecutor hears of its workers.
 bool manages_an_executor(const ThreadSnapshot& thread);
 /// Whether it waits in a concurrent.futures.Future for a result.
@@ -36,6 +40,8 @@ bool are_of_one_connection(const ThreadFacts& one, const ThreadFacts& other);
 /// Whether its program has come to its end, and Python waits for a thread that is not a daemon.
 bool is_at_end_of_program(const ThreadSnapshot& thread);
 Remedy remedy_at_end_of_program();
+/// Whether Python ends in it: no thread of Python runs any more.
+bool is_finalizing(const ThreadSnapshot& thread);
 
 /// From a thread to the one of its process that it waits for, through one another: who is joined,
 /// has the lock, or is the only one at work that could wake it. That thread alone where the next is

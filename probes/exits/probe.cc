@@ -330,6 +330,33 @@ std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known
   return judged;
 }
 
+/// By SIGTERM, as a pool asks a worker whose task takes too long.
+bool was_asked_by_parent(const ExitFacts& facts, const Death& death) {
+  const SignalSent* caught = caught_signal(facts, death);
+  return caught != nullptr && caught->signal == SIGTERM &&
+         caught->sender_pid == death.process->ppid &&
+         !is_of_parents_thread(*death.process, *caught);
+}
+
+/// By another child of its trainer's.
+bool was_followed(const ExitFacts& facts, const Death& death) {
+  return std::ranges::any_of(facts.run->processes, [&](const ProcessInfo& other) {
+    return other.role == Role::kWorker && other.ppid == death.process->ppid &&
+           other.seen_at > death.at();
+  });
+}
+
+/// Workers of PyTorch's loaders that all end so, and others follow: a trainer does not go on with a
+/// loader one of whose workers left early.
+bool ends_so_each_time(const ExitFacts& facts, const Death& death) {
+  return has_handlers_of_torch(*death.process) &&
+         std::ranges::any_of(facts.deaths, [&](const Death& other) {
+           return other.process->ppid == death.process->ppid && other.signal == 0 &&
+                  other.exit_code == death.exit_code && has_handlers_of_torch(*other.process) &&
+                  was_followed(facts, other);
+         });
+}
+
 Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   const Death& death = *judged.death;
   if (is_passed_on(facts, death)) return Severity::kError;
@@ -345,13 +372,16 @@ Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   if (trainer_ended_well(facts, death)) {
     const bool may_answer_so =
         judged.cause.code == FindingCode::kWorkerExited && !lost_unasked_results(facts, death);
-    return may_answer_so ? Severity::kInfo : Severity::kWarning;
+    return may_answer_so || was_asked_by_parent(facts, death) ? Severity::kInfo
+                                                              : Severity::kWarning;
   }
   const ProcessInfo* trainer = trainer_of(facts, *death.process);
   const bool goes_on = trainer != nullptr && death_of(facts, trainer->key) == nullptr;
   // As far as is known the trainer may have wanted it so.
   const bool may_be_wanted = judged.cause.code == FindingCode::kWorkerExited ||
                              (death.signal != 0 && death.sent == nullptr);
+  const bool has_exited = judged.cause.code == FindingCode::kWorkerExited;
+  if (goes_on && has_exited && ends_so_each_time(facts, death)) return Severity::kInfo;
   return goes_on && may_be_wanted ? Severity::kWarning : Severity::kError;
 }
 

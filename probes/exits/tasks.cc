@@ -235,12 +235,18 @@ struct OfTrainer {
   std::vector<SeriesPoint> threads;
 };
 
-std::map<ProcessKey, OfTrainer> workers_of_loaders(const Run& run) {
+// By worker of torch's loaders.
+std::map<ProcessKey, ProcessKey> trainers_of_workers(const Run& run) {
   std::map<ProcessKey, ProcessKey> trainers;
   for (const ProcessInfo& info : run.processes) {
     if (info.role != Role::kWorker || !has_handlers_of_torch(info)) continue;
     if (const ProcessInfo* trainer = trainer_of(run, info)) trainers[info.key] = trainer->key;
   }
+  return trainers;
+}
+
+std::map<ProcessKey, OfTrainer> workers_of_loaders(const Run& run) {
+  const auto trainers = trainers_of_workers(run);
   std::map<ProcessKey, OfTrainer> series;
   for (const Sample& sample : run.samples) {
     std::map<ProcessKey, double> workers;
@@ -270,11 +276,40 @@ bool are_fed(const OfTrainer& trainer, const Growth& growth) {
   return rise(trainer.threads) * 2 >= rise(trainer.workers);
 }
 
+// Of a crowded job there are few samples. When those that live began tells as much: they became
+// more evenly since the birth of their trainer, and while it was watched.
+std::optional<Growth> growth_of_births(const HostFacts& host, const Run& run,
+                                       const ProcessKey& trainer, const OfTrainer& of) {
+  constexpr BootNs kYoungest = 20 * kSecond;
+  constexpr int kPoints = 60;
+  const BootNs now = run.samples.back().at;
+  const BootNs birth = birth_of(host, trainer);
+  const double rise = of.workers.back().value - of.workers.front().value;
+  if (now - birth < kYoungest || rise < kRiseOfWorkers.by_age) return std::nullopt;
+  const auto trainers = trainers_of_workers(run);
+  std::vector<BootNs> births;
+  for (const ProcessSample& each : run.samples.back().processes) {
+    const auto its = trainers.find(each.key);
+    if (its == trainers.end() || its->second != trainer || is_zombie(each)) continue;
+    births.push_back(birth_of(host, each.key));
+  }
+  std::vector<SeriesPoint> series;
+  for (int i = 0; i <= kPoints; ++i) {
+    const BootNs at = birth + (now - birth) / kPoints * i;
+    const auto living = std::ranges::count_if(births, [at](BootNs each) { return each <= at; });
+    series.push_back({.at = at, .value = static_cast<double>(living)});
+  }
+  auto growth = find_growth_of_life(series, kRiseOfWorkers.at_once);
+  if (growth) growth->is_by_age = true;
+  return growth;
+}
+
 std::optional<GrowingTasks> growth_of_workers(const HostFacts& host, const Run& run) {
   std::optional<GrowingTasks> fastest;
   for (auto& [key, trainer] : workers_of_loaders(run)) {
     leave_out_end(run, trainer.workers);
-    const auto growth = find_count_growth(trainer.workers, kRiseOfWorkers, birth_of(host, key));
+    auto growth = find_count_growth(trainer.workers, kRiseOfWorkers, birth_of(host, key));
+    if (!growth && !trainer.workers.empty()) growth = growth_of_births(host, run, key, trainer);
     if (!growth || !are_fed(trainer, *growth)) continue;
     take_faster({.process = key, .growth = *growth, .are_workers = true}, fastest);
   }

@@ -31,8 +31,11 @@ void LoaderMotion::note_idle(const TrackedProcess& process, const Seen& then, Se
 bool LoaderMotion::has_moved(const TrackedProcess& process, const Seen& then, const Seen& now) {
   if (!now.shows_calls) return true;
   const bool called = now.io_calls != then.io_calls;
-  if (process.info.role == Role::kWorker) return called;
   const uint64_t ticks = now.cpu_ticks - std::min(then.cpu_ticks, now.cpu_ticks);
+  if (process.info.role == Role::kWorker) {
+    const bool by_main = !now.main_calls || now.main_calls != then.main_calls;
+    return called && (by_main || ticks > kPollTicks);
+  }
   return process.info.rank ? called && ticks > kPollTicks : called || ticks > kIdleTicks;
 }
 
@@ -56,6 +59,7 @@ void LoaderMotion::update(const ProcessTree& tree, BootNs now) {
     Seen& seen = seen_[key];
     seen = {.shows_calls = shows_calls,
             .io_calls = shows_calls ? **sample.io_calls : 0,
+            .main_calls = process.main_calls,
             .cpu_ticks = sample.utime_ticks + sample.stime_ticks,
             .idle_since = now};
     const auto then = before.find(key);

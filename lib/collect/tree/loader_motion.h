@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "lib/collect/tree/process_tree.h"
 #include "lib/model/ids.h"
@@ -10,10 +11,12 @@
 namespace dlprobe {
 
 /// When a loader last moved, told from outside. It moves while a worker reads or writes (each index
-/// and each batch goes through a pipe), and a trainer reads, writes or computes: workers that read
-/// one file after the other and never have a batch move nothing. A process that came or went moves
-/// it, too. A tree without workers moves when any process but a launcher (which asks how its
-/// children are) reads, writes or computes; a rank of a job when it does both.
+/// and each batch goes through a pipe), in its main thread or with some computing: a manager of
+/// multiprocessing answers in other threads whoever asks it again and again. And while a trainer
+/// reads, writes or computes: workers that read one file after the other and never have a batch
+/// move nothing. A process that came or went moves it, too. A tree without workers moves when any
+/// process but a launcher (which asks how its children are) reads, writes or computes; a rank of a
+/// job when it does both.
 class LoaderMotion {
  public:
   /// Takes in what was sampled just now; once a second, when io_calls are read.
@@ -33,6 +36,7 @@ class LoaderMotion {
   struct Seen {
     bool shows_calls = false;
     uint64_t io_calls = 0;
+    std::optional<uint64_t> main_calls;
     uint64_t cpu_ticks = 0;
     BootNs idle_since = 0;
   };

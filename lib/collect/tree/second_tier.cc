@@ -58,6 +58,14 @@ void read_status(ProcessTree& tree, TrackedProcess& process) {
   process.sample.page_table_bytes = status->page_table_bytes;
 }
 
+// Of others it is not asked for: each file costs.
+std::optional<uint64_t> calls_of_main(const TrackedProcess& process) {
+  if (process.info.role != Role::kWorker) return std::nullopt;
+  const std::string path = "task/" + std::to_string(process.key.pid) + "/io";
+  const auto calls = chain(process.directory->read(path), parse_pid_io_calls);
+  return calls ? std::optional(*calls) : std::nullopt;
+}
+
 }  // namespace
 
 void SecondTier::read(ProcessTree& tree, BootNs now) {
@@ -65,6 +73,7 @@ void SecondTier::read(ProcessTree& tree, BootNs now) {
     if (!is_alive(process)) continue;
     read_status(tree, process);
     process.sample.io_calls = chain(process.directory->read("io"), parse_pid_io_calls);
+    process.main_calls = calls_of_main(process);
   }
   if (waits_) read_waits(tree);
   if (pss_) read_pss(tree, now);

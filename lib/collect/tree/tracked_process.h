@@ -30,8 +30,9 @@ struct TrackedProcess {
   ProcessSample sample;  ///< of the newest tick
   ProcessInfo info;      ///< as last recorded, or to be recorded
   RoleFacts facts;
-  uint64_t vm_pages = 0;        ///< of its address space, at the newest tick
-  bool may_see_memory = false;  ///< the kernel shows its addresses, so also its exit code
+  std::optional<uint64_t> main_calls;  ///< io_calls of its main thread: of a worker
+  uint64_t vm_pages = 0;               ///< of its address space, at the newest tick
+  bool may_see_memory = false;         ///< the kernel shows its addresses, so also its exit code
   bool info_changed = true;
   BootNs children_scanned_at = 0;  ///< of all its threads
   BootNs pss_read_at = 0;

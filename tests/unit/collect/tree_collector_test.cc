@@ -106,6 +106,25 @@ TEST_F(MadeUpMachine, ALoaderWhoseWorkersReadForNobodyDoesNotMove) {
   EXPECT_EQ(collector.last_motion(), clock_->now());
 }
 
+// A manager of multiprocessing whose queue the trainer asks again and again.
+TEST_F(MadeUpMachine, AWorkerThatOnlyAnswersInOtherThreadsDoesNotMove) {
+  TreeCollector collector = this->collector();
+  add_process(101, 100, "pt_data_worker", "/usr/bin/python3.11");
+  files_->add("/proc/101/task/101/io", "syscr: 1\nsyscw: 0\n");
+  collector.tick();
+  tick_after(collector, kSecond);
+  const BootNs began = collector.last_motion();
+  set_io_calls(100, 20);
+  set_io_calls(101, 20);
+  tick_after(collector, kSecond);
+  EXPECT_EQ(collector.last_motion(), began);
+  set_io_calls(100, 40);
+  set_io_calls(101, 40);
+  files_->add("/proc/101/task/101/io", "syscr: 2\nsyscw: 0\n");
+  tick_after(collector, kSecond);
+  EXPECT_EQ(collector.last_motion(), clock_->now()) << "its main thread took an index";
+}
+
 TEST_F(MadeUpMachine, ARankThatOnlyAsksWhetherTheOthersHaveComeDoesNotMove) {
   files_->add("/proc/100/environ", std::string("RANK=0\0WORLD_SIZE=2\0", 20));
   TreeCollector collector = this->collector();

@@ -647,6 +647,31 @@ TEST_F(ExitsTest, ExitCodesOfAJobThatEndsWellAreANote) {
   EXPECT_EQ(only().severity, Severity::kInfo);
 }
 
+// As a pool that ends a worker whose task takes too long.
+TEST_F(ExitsTest, AWorkerThatItsParentAskedToEndIsANoteInAJobThatEndsWell) {
+  constexpr double kFirst = 1;
+  sent(kFirst, 101, SIGTERM, 0, kParent);
+  StartEvent left{.at = static_cast<BootNs>(1.05 * kSecond),
+                  .kind = StartEventKind::kExits,
+                  .process = key_of(101),
+                  .count = 15};
+  scene.run().start_events.push_back(left);
+  scene.exit_with(101, 1.1, 15);
+  EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
+  EXPECT_NE(only().severity, Severity::kInfo) << "what the trainer makes of it is not known";
+  scene.exit_with(kParent, 9, 0);
+  EXPECT_EQ(only().severity, Severity::kInfo);
+}
+
+TEST_F(ExitsTest, AnExitCodeOfEachWorkerOfLoadersThatFollowOneAnotherIsANote) {
+  are_workers_of_torch();
+  scene.exit_with(101, 1, 1);
+  EXPECT_EQ(only().severity, Severity::kWarning);
+  for (ProcessInfo& process : scene.run().processes)
+    if (process.key == key_of(102)) process.seen_at = 2 * kSecond;
+  EXPECT_EQ(only().severity, Severity::kInfo);
+}
+
 TEST_F(ExitsTest, ExitCodeZeroCountsWhereTheSiblingsLivedOn) {
   are_workers_of_torch();
   scene.exit_with(101, 1, 0);

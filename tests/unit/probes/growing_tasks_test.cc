@@ -161,6 +161,33 @@ TEST_F(GrowingLoaders, IteratorsThatAreKept) {
   EXPECT_THAT(finding.message.plain(), testing::HasSubstr("keeps iterators of its loaders"));
 }
 
+// Looks at a crowd take long, and leave few samples.
+TEST_F(GrowingLoaders, WhenThoseThatLiveBeganTellsAsMuch) {
+  constexpr uint64_t kTicks = 100;  // a second
+  workers(60, true);
+  auto& samples = scene.run().samples;
+  samples = {Sample(samples[samples.size() / 2]), Sample(samples.back())};
+  const auto are_born = [&](auto&& second_of) {
+    const auto set = [&](ProcessKey& key) {
+      if (key.pid != Scene::kTrainerPid)
+        key.start_ticks = kTicks * second_of(static_cast<uint64_t>(key.pid - Scene::kTrainerPid));
+    };
+    for (ProcessInfo& process : scene.run().processes)
+      set(process.key);
+    for (Sample& sample : samples)
+      for (ProcessSample& each : sample.processes)
+        set(each.key);
+  };
+  are_born([](uint64_t number) { return number; });
+  ASSERT_TRUE(told());
+  EXPECT_THAT(told()->message.plain(), testing::HasSubstr("61 workers"));
+  are_born([](uint64_t number) { return 50 + number / 10; });
+  EXPECT_FALSE(told()) << "those of the newest epoch";
+  are_born([](uint64_t number) { return number; });
+  samples.front() = samples.back();
+  EXPECT_FALSE(told()) << "they do not become more";
+}
+
 TEST_F(GrowingLoaders, OneThatTakesLongToStart) {
   workers(30, false);
   EXPECT_FALSE(told());

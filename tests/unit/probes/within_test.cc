@@ -246,6 +246,39 @@ TEST(Within, ThreadThatIsAtWorkIsANote) {
   EXPECT_EQ(severity(), Severity::kInfo);
 }
 
+// A watchdog of the program's own ended a worker of the pool, and goes on.
+TEST(Within, WhoWaitsForAPoolIsWokenByThePoolAlone) {
+  constexpr const char* kPool = "/usr/lib/python3.11/multiprocessing/pool.py";
+  HangScene scene;
+  ThreadSnapshot& watchdog = scene.add_thread(kTrainer, kThread);
+  scene.run(watchdog);
+  scene.stack(watchdog, {python("watchdog", "/srv/train.py", 18)});
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  const auto wait_at = [&](const char* file) {
+    wait_in_condition(
+        scene, trainer,
+        {python("IMapIterator.next", file, 861), python("main", "/srv/train.py", 33)});
+    return find(scene.examine(20), FindingCode::kBatchLostInWorker);
+  };
+  EXPECT_FALSE(wait_at("/srv/pool.py")) << "that thread may wake it";
+  EXPECT_TRUE(wait_at(kPool));
+}
+
+TEST(Within, AMainThreadThatStandsIsNotNothing) {
+  HangScene scene(0);
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  wait_in_condition(scene, trainer,
+                    {python("sync", "/usr/lib/python3/dist-packages/distributed/utils.py", 439),
+                     python("main", "/srv/train.py", 19)});
+  ThreadSnapshot& loop = scene.add_thread(kTrainer, kThread);
+  scene.run(loop);
+  const Verdict verdict = scene.examine(20);
+  EXPECT_TRUE(verdict.findings.empty());
+  EXPECT_THAT(verdict.all_well.plain(), HasSubstr("train.py:19"));
+  scene.run(trainer);
+  EXPECT_THAT(scene.examine(20).all_well.plain(), testing::StartsWith("nothing is stuck"));
+}
+
 // It is woken now and then, from a wait that has no timeout: each time it has got an item.
 TEST(Within, AWaitWithoutATimeoutThatEndsAgainAndAgainMoves) {
   HangScene scene;
