@@ -165,7 +165,8 @@ constexpr void list_fields_of_failures(auto&& field) {
   field("raised_in", &StartEvent::raised_in,
         R"(Of failed: the innermost line of Python, "/usr/lib/python3.11/threading.py:971 start")");
   field("chain", &StartEvent::chain,
-        "Of failed: what it was raised from or while handling, each with the user's own line");
+        "Of failed: what it was raised from or while handling, each with the user's own line; of "
+        "samples: checksums of the order of the first 4, 16 and 64");
   field("again", &StartEvent::again,
         "Of failed and result-lost: the class of what another process or thread raised first, or "
         "broke a pool by");
@@ -216,7 +217,8 @@ inline constexpr const char* kWantedIs =
     "answer; \"tracker\" of a block that the resource tracker of process `child` removed, which "
     "runs `path`; \"lock\" of a lock that is gone; \"interpreter\" or \"executor\" of work that "
     "came after its shutdown; of refused \"fork\" or \"inheritance\", where a lock cannot be "
-    "sent; of setting-changed the new value";
+    "sent; of setting-changed the new value; of samples and failed "
+    "\"end\", where the data set has no more after it";
 constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("at", &StartEvent::at, "when it was said", Unit::kMoment);
   field("kind", &StartEvent::kind, "what happened");

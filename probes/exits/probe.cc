@@ -29,15 +29,6 @@ constexpr BootNs kCleanUp = 3 * kSecond;
 // PyTorch's trainer gives a worker 5 s to end by itself before it sends SIGTERM.
 constexpr BootNs kBeforeTermination = 4 * kSecond;
 
-/// Whether it ended by a signal, and the command exited with what a shell makes of that.
-bool is_passed_on(const ExitFacts& facts, const Death& death) {
-  constexpr int kShellsOffset = 128;
-  const ProcessExit* end = end_of_command(*facts.run);
-  return death.signal != 0 && end != nullptr && end->wait_status && WIFEXITED(*end->wait_status) &&
-         WEXITSTATUS(*end->wait_status) == kShellsOffset + death.signal && facts.run->begin.root &&
-         death.process->ppid == facts.run->begin.root->pid;
-}
-
 /// The trainer's own end where it is a failure and came at or soon after `at`.
 const Death* failure_of_trainer(const ExitFacts& facts, const Death& death) {
   const ProcessInfo* trainer = trainer_of(facts, *death.process);
@@ -45,22 +36,6 @@ const Death* failure_of_trainer(const ExitFacts& facts, const Death& death) {
   if (end == nullptr || !end->failed()) return nullptr;
   const bool soon = end->at() >= death.at() - kTogether && end->at() <= death.at() + kReactionTime;
   return soon ? end : nullptr;
-}
-
-bool trainer_ended_well(const ExitFacts& facts, const Death& death) {
-  const ProcessInfo* trainer = trainer_of(facts, *death.process);
-  const Death* end = trainer == nullptr ? nullptr : death_of(facts, trainer->key);
-  return end != nullptr && !end->failed();
-}
-
-/// Whether its executor lost tasks by it, for whose results nobody asked.
-bool lost_unasked_results(const ExitFacts& facts, const Death& death) {
-  const ProcessInfo* trainer = trainer_of(facts, *death.process);
-  return trainer != nullptr &&
-         std::ranges::any_of(
-             events_of(*facts.run, StartEventKind::kResultLost), [&](const StartEvent* lost) {
-               return lost->process == trainer->key && lost->type == "BrokenProcessPool";
-             });
 }
 
 /// A worker whose trainer was gone before: its end is no news.
@@ -272,11 +247,6 @@ bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {
          (!has_handlers_of_torch(*death.process) || !left_early(facts, death));
 }
 
-bool is_crash_signal(int signal) {
-  constexpr std::array kCrashes = {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-  return std::ranges::find(kCrashes, signal) != kCrashes.end();
-}
-
 /// Whether the process made the signal itself, as far as it was to be seen.
 bool is_own_doing(const Death& death) {
   return death.sent == nullptr || is_own_fault(*death.sent) ||
@@ -328,61 +298,6 @@ std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known
     if (auto cause = cause_of(facts, death)) judged.push_back({&death, std::move(*cause)});
   }
   return judged;
-}
-
-/// By SIGTERM, as a pool asks a worker whose task takes too long.
-bool was_asked_by_parent(const ExitFacts& facts, const Death& death) {
-  const SignalSent* caught = caught_signal(facts, death);
-  return caught != nullptr && caught->signal == SIGTERM &&
-         caught->sender_pid == death.process->ppid &&
-         !is_of_parents_thread(*death.process, *caught);
-}
-
-/// By another child of its trainer's.
-bool was_followed(const ExitFacts& facts, const Death& death) {
-  return std::ranges::any_of(facts.run->processes, [&](const ProcessInfo& other) {
-    return other.role == Role::kWorker && other.ppid == death.process->ppid &&
-           other.seen_at > death.at();
-  });
-}
-
-/// Workers of PyTorch's loaders that all end so, and others follow: a trainer does not go on with a
-/// loader one of whose workers left early.
-bool ends_so_each_time(const ExitFacts& facts, const Death& death) {
-  return has_handlers_of_torch(*death.process) &&
-         std::ranges::any_of(facts.deaths, [&](const Death& other) {
-           return other.process->ppid == death.process->ppid && other.signal == 0 &&
-                  other.exit_code == death.exit_code && has_handlers_of_torch(*other.process) &&
-                  was_followed(facts, other);
-         });
-}
-
-Severity severity_of(const ExitFacts& facts, const Judged& judged) {
-  const Death& death = *judged.death;
-  if (is_passed_on(facts, death)) return Severity::kError;
-  if (is_crash_signal(death.signal) && is_handled_child(*facts.run, death.process->key) &&
-      ranks_that_failed_after(facts, death).empty())
-    return Severity::kInfo;
-  if (is_crash_signal(death.signal) && may_be_handled_child(*facts.run, death.process->key) &&
-      !facts.then_stood_still)
-    return Severity::kWarning;
-  if (!is_of_loader(facts, *death.process)) return Severity::kWarning;
-  if (was_survived(facts, death)) return Severity::kWarning;
-  if (death.process->role != Role::kWorker) return Severity::kError;
-  if (trainer_ended_well(facts, death)) {
-    const bool may_answer_so =
-        judged.cause.code == FindingCode::kWorkerExited && !lost_unasked_results(facts, death);
-    return may_answer_so || was_asked_by_parent(facts, death) ? Severity::kInfo
-                                                              : Severity::kWarning;
-  }
-  const ProcessInfo* trainer = trainer_of(facts, *death.process);
-  const bool goes_on = trainer != nullptr && death_of(facts, trainer->key) == nullptr;
-  // As far as is known the trainer may have wanted it so.
-  const bool may_be_wanted = judged.cause.code == FindingCode::kWorkerExited ||
-                             (death.signal != 0 && death.sent == nullptr);
-  const bool has_exited = judged.cause.code == FindingCode::kWorkerExited;
-  if (goes_on && has_exited && ends_so_each_time(facts, death)) return Severity::kInfo;
-  return goes_on && may_be_wanted ? Severity::kWarning : Severity::kError;
 }
 
 Finding finding_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {

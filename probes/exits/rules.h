@@ -47,6 +47,15 @@ bool is_of_loader(const ExitFacts& facts, const ProcessInfo& process);
 /// Who ended, and how, of processes that ended alike.
 Message message_of(const ExitFacts& facts, const std::vector<const Judged*>& group);
 
+/// Whether it ended by a signal, and the command exited with what a shell makes of that.
+bool is_passed_on(const ExitFacts& facts, const Death& death);
+/// Of a worker: its trainer came to an end that is no failure.
+bool trainer_ended_well(const ExitFacts& facts, const Death& death);
+/// By SIGSEGV and others that code brings upon itself.
+bool is_crash_signal(int signal);
+/// How bad it is for the job: by whether it went on, and ended well.
+Severity severity_of(const ExitFacts& facts, const Judged& judged);
+
 /// DLP0501, DLP0502: by the kernel's OOM killer; nothing if it was not.
 std::optional<ExitCause> oom_cause(const ExitFacts& facts, const Death& death);
 

@@ -9,8 +9,8 @@ import sys
 from errno import EACCES, EDQUOT, EFBIG, EMFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS
 
 from dlprobe_start import describe, learn_own_start, load, options, pass_on, soft_limit, tell
-from dlprobe_trace import (Trace, chain_of, entries_of, first_of_group, keep_room, users_call, users_line, users_place,
-                           users_place_in_words)
+from dlprobe_trace import (Trace, chain_of, entries_of, first_of_group, is_in_worker_of_loader, keep_room, users_call, users_line,
+                           users_place, users_place_in_words)
 
 _MOST_ENDS_TOLD = 20  # of one process, each place once
 _MOST_OF_CAUSE = 300  # characters, so that its place is not cut off
@@ -366,11 +366,6 @@ def _hook_executor(module):
         call_before(owner, "format_exception", before_format)
 
 
-def _is_in_worker_of_loader():
-    worker = sys.modules.get("torch.utils.data._utils.worker")
-    return worker is not None and worker.get_worker_info() is not None
-
-
 def _hook_queues(module):
     if hasattr(module.Queue, "_on_queue_feeder_error"):  # CPython 3.7
         call_before(module.Queue, "_on_queue_feeder_error", lambda error, thing: tell_end("feeder", error, thing))
@@ -378,7 +373,7 @@ def _hook_queues(module):
     def before_info(_text, *arguments):
         feeder = sys._getframe(2)
         is_failure = feeder.f_code.co_name == "_feed" and arguments and isinstance(arguments[0], Exception)
-        if is_failure and not _is_in_worker_of_loader():  # which ends when nobody wants its batches any more
+        if is_failure and not is_in_worker_of_loader():  # which ends when nobody wants its batches any more
             tell_end("feeder", arguments[0], feeder.f_locals.get("obj"))
 
     call_before(module, "info", before_info)  # in a process that ends
@@ -386,7 +381,7 @@ def _hook_queues(module):
 
 def _hook_torch_utils(module):
     def before(_self, exc_info=None, *_, **__):
-        error, is_worker = exc_info[1] if exc_info else _handled(), _is_in_worker_of_loader()
+        error, is_worker = exc_info[1] if exc_info else _handled(), is_in_worker_of_loader()
         tell_end("worker" if is_worker else "thread", error, wanted=load("dlprobe_data").end_by(error) if is_worker else None)
 
     call_before(module.ExceptionWrapper, "__init__", before)

@@ -141,3 +141,8 @@ class Trace:
             return ""
         frame, line = self.entries[-1]
         return "%s:%d %s" % (absolute(frame.f_code.co_filename), line, frame.f_code.co_name)
+
+
+def is_in_worker_of_loader():
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    return worker is not None and worker.get_worker_info() is not None
