@@ -217,7 +217,11 @@ inline constexpr const char* kWantedIs =
     "answer; \"tracker\" of a block that the resource tracker of process `child` removed, which "
     "runs `path`; \"lock\" of a lock that is gone; \"interpreter\" or \"executor\" of work that "
     "came after its shutdown; of refused \"fork\" or \"inheritance\", where a lock cannot be "
-    "sent; of setting-changed the new value; of samples and failed "
+    "sent; \"module\" where the program's own module `path` hides one of Python's; \"creator\" of "
+    "an object that process `child` made and whose forked copy refuses; of refused "
+    "\"elsewhere\" where another process refused; of started \"guard\" where the main module "
+    "has no guard; of draws the method that seeds the generator; of loader-made \"stream\"; of "
+    "setting-changed the new value; of samples and failed "
     "\"end\", where the data set has no more after it";
 constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("at", &StartEvent::at, "when it was said", Unit::kMoment);

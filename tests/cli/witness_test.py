@@ -201,6 +201,33 @@ except OSError as error:
             user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "TMPDIR=/mnt"]
             self.assertEqual(self.known_of(text, *mount, *user, python="/usr/bin/python3"), known)
 
+    def test_what_is_not_in_its_place_is_known(self):
+        program = """
+import dlprobe_ends, dlprobe_trace, os, sys, types
+def known():
+    try: f()
+    except Exception as error: print(dlprobe_ends.misplaced(dlprobe_trace.Trace(error)))
+signal = types.ModuleType("signal")
+signal.__file__ = "/job/signal.py"
+def f(): signal.Signals
+known()
+def f(): signal.of_nobody
+known()
+class Client: pass
+client = Client()
+client._pid = os.getppid()
+code = compile("import os\\ndef f(self):\\n  if self._pid != os.getpid(): raise RuntimeError", "/v/site-packages/c.py", "exec")
+names = {}
+exec(code, names)
+f = lambda: names["f"](client)
+known()
+client._pid = 0
+known()
+"""
+        module = "{'wanted': 'module', 'path': '/job/signal.py'}" if sys.version_info >= (3, 10) else "{}"
+        creator = "{'wanted': 'creator', 'child': %d}" % os.getpid()
+        self.assertEqual(self.said_by_modules(program).splitlines(), [module, "{}", creator, "{}"])
+
     def test_each_module_that_has_a_hook_is_waited_for(self):
         ask = "import dlprobe_start as s, dlprobe_hooks as h; print({*h.BEFORE, *h.AFTER}.difference(s._HOOKED) or 'none')"
         self.assertEqual(self.said_by_modules(ask), "none\n")

@@ -1,10 +1,13 @@
-"""What was over by the time of an exception: a block or a lock that was removed, an executor or an interpreter that was shut down."""
+"""What was over by the time of an exception: a block or a lock that was removed, an executor or an interpreter that was shut down.
+And what was in another place than it should be: a module, an object, a process."""
 import atexit
 import os
+import sys
 import time
 
 from dlprobe_hooks import call_before
 from dlprobe_start import FOLDER, STARTED_AT, open_log
+from dlprobe_trace import is_users_file, users_place
 
 _CLOCK_BOOTTIME = 7
 _LONGEST_COMMAND = 100
@@ -100,3 +103,47 @@ def shut_down(trace, is_interpreter):
     starts = trace.is_raised_in("/threading.py", "start") or trace.is_raised_in("multiprocessing/popen_fork.py", "_launch") \
         or trace.is_raised_in("multiprocessing/util.py", "spawnv_passfds")
     return {"wanted": "interpreter"} if starts and is_interpreter else {}
+
+
+def _names_in_library(module):
+    folder = os.path.dirname(os.__file__)
+    for file in (module + ".py", os.path.join(module, "__init__.py")):
+        if os.path.exists(os.path.join(folder, file)):
+            with open(os.path.join(folder, file), encoding="utf-8") as text:
+                return text.read()
+    return ""
+
+
+def _hidden_module(error):
+    """The program's own module of a name that the standard library has one of, which lacks what was asked for."""
+    is_import = isinstance(error, ImportError)
+    asked = getattr(error, "name_from" if is_import else "name", None)  # CPython 3.12, 3.10
+    module = sys.modules.get(error.name) if is_import else getattr(error, "obj", None)
+    name, file = getattr(module, "__name__", None), getattr(module, "__file__", None)
+    if type(module) is not type(sys) or name not in getattr(sys, "stdlib_module_names", ()) or not file or not is_users_file(file):
+        return {}
+    return {"wanted": "module", "path": os.path.abspath(file)} if asked and asked in _names_in_library(name) else {}
+
+
+def _made_by_parent(trace):
+    """Of a library that asked which process this is: whether its object has kept the number of the one that was forked."""
+    frame = trace.entries[-1][0] if trace.entries else None
+    if frame is None or "getpid" not in frame.f_code.co_names or "-packages/" not in frame.f_code.co_filename:
+        return {}
+    parent, known = os.getppid(), getattr(frame.f_locals.get("self"), "__dict__", {})
+    return {"wanted": "creator", "child": parent} if parent in [each for each in known.values() if type(each) is int] else {}
+
+
+def misplaced(trace):
+    """A module that hides one of the standard library's; an object of a library in a copy of the process that made it."""
+    return _hidden_module(trace.error) if isinstance(trace.error, (AttributeError, ImportError)) else _made_by_parent(trace)
+
+
+def daemonic_elsewhere(trace):
+    """Of a start of a process that another one refused, which has handed on the exception with lines but no variables."""
+    import linecache
+    frame, line = trace.entries[-1]
+    is_start = isinstance(trace.error, AssertionError) and trace.is_raised_in("multiprocessing/process.py", "start")
+    if not is_start or "daemon" not in linecache.getline(frame.f_code.co_filename, line):
+        return None
+    return dict(users_place(trace.entries), cause="daemonic", wanted="elsewhere")

@@ -9,8 +9,8 @@ import sys
 from errno import EACCES, EDQUOT, EFBIG, EMFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS
 
 from dlprobe_start import describe, learn_own_start, load, options, pass_on, soft_limit, tell
-from dlprobe_trace import (Trace, chain_of, entries_of, first_of_group, is_in_worker_of_loader, keep_room, users_call, users_line,
-                           users_place, users_place_in_words)
+from dlprobe_trace import (Trace, chain_of, entries_of, first_of_group, is_in_worker_of_loader, keep_room, missing_guard,
+                           missing_name, users_call, users_line, users_place, users_place_in_words)
 
 _MOST_ENDS_TOLD = 20  # of one process, each place once
 _MOST_OF_CAUSE = 300  # characters, so that its place is not cut off
@@ -105,6 +105,8 @@ def _refusal_of(trace):
         return dict(users_place(trace.entries), cause=task, limit=soft_limit("SC_CHILD_MAX"))
     start = trace.frame_of("multiprocessing/process.py", "start")
     main = trace.frame_of("multiprocessing/spawn.py", "_fixup_main_from_path", "_fixup_main_from_name")
+    if start is not None and "self" not in start.f_locals:  # it came with its way from another process
+        return load("dlprobe_ends").daemonic_elsewhere(trace)
     if start is not None:
         method = _method_of(start.f_locals["self"])
         return dict(_refused_start(trace, method), method=method)
@@ -199,9 +201,10 @@ def _refused_resource(error, refusal):
             late = load("dlprobe_ends").shut_down(Trace(error), _is_shut_down)
             if late:
                 return late
-        sender = load("dlprobe_limits").gone_sender(Trace(error)) if "multiprocessing.connection" in sys.modules else {}
-        if sender:
-            return sender
+        known = load("dlprobe_limits").gone_sender(Trace(error)) if "multiprocessing.connection" in sys.modules else {}
+        known = known or load("dlprobe_ends").misplaced(Trace(error))
+        if known:
+            return known
         if number == ENOENT and "/multiprocessing/" in Trace(refusal).raised_in():
             removed = load("dlprobe_ends").removed(Trace(refusal))
             if removed:
@@ -215,15 +218,6 @@ def _refused_resource(error, refusal):
     except Exception:
         pass
     return {}
-
-
-def _missing_name(error):
-    """Of a NameError the name, if the main module has it: a forked process would have it, too."""
-    if not isinstance(error, NameError):
-        return None
-    quoted = str(error).split("'")
-    name = getattr(error, "name", None) or (quoted[1] if len(quoted) == 3 else None)  # CPython 3.10 has it
-    return name if name in vars(sys.modules["__main__"]) else None
 
 
 _refused = [None]  # the last one: no reference to it, which would keep all that its frames hold
@@ -275,7 +269,7 @@ def tell_end(ended, error, sent=None, wanted=None):
         refusal = _system_error(error)
         called = users_call(trace.entries) if ended == "task" else None
         fields = dict(users_place(trace.entries), called_at=called, error_number=getattr(refusal, "errno", None),
-                      path=getattr(refusal, "filename", None) or _missing_name(error))
+                      path=getattr(refusal, "filename", None) or missing_name(error))
         fields.update(_refused_resource(error, refusal))
         if wanted is not None:
             fields["wanted"] = wanted
@@ -481,7 +475,8 @@ class _Children(set):
     def add(self, process):
         set.add(self, process)
         try:
-            tell("started", method=_method_of(process), child=process.pid, **users_line(sys._getframe(1)))
+            frame = sys._getframe(1)
+            tell("started", method=_method_of(process), child=process.pid, wanted=missing_guard(frame), **users_line(frame))
         except Exception as error:
             pass_on(error)
 
@@ -539,8 +534,9 @@ def _hook_data_loader(module):
     def notice(loader, frame):
         if frame.f_code.co_name == "__init__":
             place = users_line(frame)
+            is_stream = getattr(loader, "_dataset_kind", 0) == 1
             tell("loader-made", workers=loader.num_workers, prefetch_factor=loader.prefetch_factor, type=_sharing_strategy(),
-                 seconds=float(loader.timeout), **place)
+                 seconds=float(loader.timeout), wanted="stream" if is_stream else None, **place)
             load("dlprobe_epochs").watch(module, loader, place)
             if loader.num_workers > 0:
                 load("dlprobe_batches").watch_taker(module)  # loaded once for all workers that are forked

@@ -15,6 +15,7 @@ _MOST_OBJECTS = 1500  # of a data set, or of a process; an object takes a micros
 _MOST_OF_LIST = 16
 _MOST_LOOKS = 32  # at the generators of one worker
 _MOVES = 3  # who draws for one sample only may make an order, which has to be the same in all workers
+_SEEDS = "set_random_seed"  # a method by which a pipeline of transforms seeds all its generators (albumentations)
 _MOST_PROCESSES = 16  # of one parent
 _MOST_MESSAGES, _MOST_DEPTH = 500, 3
 _LEAST_DATA = 1 << 10  # bytes; what is smaller may be a result or a line of a log
@@ -198,8 +199,8 @@ def seeded_otherwise(seed, numpy_seed):
 
 
 class _Generator:
-    def __init__(self, path, generator, kind):
-        self.path, self.kind, self._generator = path, kind, generator
+    def __init__(self, path, generator, kind, seeded_by):
+        self.path, self.kind, self.seeded_by, self._generator = path, kind, seeded_by, generator
         self._first, self._second, self.moves = kind.state(generator), None, 0
         self._last = _plain(self._first)
 
@@ -239,19 +240,21 @@ class Draws:
                 continue
             self._left.remove(each)
             if each.has_gone_on():
-                tell("draws", path=each.path, type=each.kind.name, digests=[each.digest()], **self._fields)
+                tell("draws", path=each.path, type=each.kind.name, digests=[each.digest()], wanted=each.seeded_by, **self._fields)
         return bool(self._left) and self._looks < _MOST_LOOKS
 
 
 def watched_generators(things, of_libraries):
-    kinds = _kinds()
+    kinds, things = _kinds(), list(things)
+    seeding = [path + "." + _SEEDS for path, thing in things if path and callable(getattr(type(thing), _SEEDS, None))]
     found = [each for each in things if type(each[1]) in kinds]
     known = {id(generator) for _path, generator in found}
     found += [each for each in of_libraries if id(each[1]) not in known]
     watched = []
     for path, generator in found:
         try:
-            watched.append(_Generator(path, generator, kinds[type(generator)]))
+            seeded_by = next((each for each in seeding if path.startswith(each[:-len(_SEEDS)])), None)
+            watched.append(_Generator(path, generator, kinds[type(generator)], seeded_by))
         except Unknown:
             pass
     return watched

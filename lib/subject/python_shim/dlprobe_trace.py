@@ -1,6 +1,7 @@
 """Where in a program an exception or a call came through, and which line of that is the user's own."""
 import builtins
 import os
+import sys
 
 from dlprobe_start import FOLDER, START_FOLDER
 
@@ -99,6 +100,23 @@ def users_call(entries):
             shown = [repr(value)[:60] if type(value) in (int, float, str, bytes, bool) else "..." for value in values]
             return "%s(%s)" % (code.co_name, ", ".join(shown))
     return None
+
+
+def missing_name(error):
+    """Of a NameError the name, if the main module has it: a forked process would have it, too."""
+    if not isinstance(error, NameError):
+        return None
+    quoted = str(error).split("'")
+    name = getattr(error, "name", None) or (quoted[1] if len(quoted) == 3 else None)  # CPython 3.10 has it
+    return name if name in vars(sys.modules["__main__"]) else None
+
+
+def missing_guard(frame):
+    """Of what is done while the main module runs: "guard" where that asks for its name nowhere."""
+    main = vars(sys.modules["__main__"])
+    while frame is not None and not (frame.f_globals is main and frame.f_code.co_name == "<module>"):
+        frame = frame.f_back
+    return None if frame is None or "__name__" in frame.f_code.co_names else "guard"
 
 
 def chain_of(error, also_hidden=False):
