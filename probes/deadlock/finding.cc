@@ -6,6 +6,7 @@
 
 #include "lib/base/function_name.h"
 #include "lib/base/path_name.h"
+#include "lib/foreign/libraries.h"
 #include "probes/deadlock/ranks.h"
 #include "probes/deadlock/rules.h"
 #include "probes/facts/facts.h"
@@ -90,15 +91,6 @@ Finding finding_about(const Facts& facts, FindingCode code, Confidence confidenc
   return finding;
 }
 
-void add_remedy_of_clean_start(Finding& finding) {
-  finding.remedies.push_back(
-      {.title = "Start workers from a clean process, which inherits no locks or threads",
-       .commands = {"DataLoader(..., multiprocessing_context='forkserver')",
-                    "DataLoader(..., multiprocessing_context='spawn')"},
-       .verify = "dlprobe deadlock --pid PID",
-       .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
-}
-
 bool add_remedy_for_library(Finding& finding, std::string_view file) {
   const auto advice = std::ranges::find_if(kAdvice, [&](const LibraryAdvice& each) {
     return base_name(file).starts_with(each.library);
@@ -147,7 +139,7 @@ void add_remedy_for_answer(Finding& finding, const Facts& facts, const ThreadFac
        .commands = std::move(commands)});
 }
 
-void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread) {
+void add_remedies_for_fork(Finding& finding, const Facts& facts, const ThreadFacts& thread) {
   if (const auto in = collective_of(*thread.thread)) {
     finding.remedies.push_back(
         {.title = "A worker is no rank: call " + as_name(in->operation) +
@@ -163,11 +155,19 @@ void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread) {
          .verify = "dlprobe deadlock --pid PID",
          .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
   } else {
-    add_remedy_of_clean_start(finding);
+    add_remedy_of_clean_start(finding, facts, thread.process);
   }
   for (const StackFrame& frame : thread.thread->stack) {
     if (!frame.python && add_remedy_for_library(finding, frame.file)) return;
   }
+  const std::string library = blamed_library(*thread.thread);
+  if (finding.code != FindingCode::kForkLostThreadPool || is_openmp(library)) return;
+  finding.remedies.insert(
+      finding.remedies.begin(),
+      {.title = "If the threads are those of an object (a file, a decoder, a client), create it in "
+                "the worker, at first use: what a library opened mostly cannot be pickled",
+       .commands = {"def __getitem__(self, i): self.file = self.file or library.open(self.path)"},
+       .verify = "dlprobe deadlock --pid PID"});
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -148,8 +148,8 @@ void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan)
 /// the remedy.
 void add_crowd(Finding& finding, const Facts& facts);
 
-/// Start workers without a copy of the parent.
-void add_remedy_of_clean_start(Finding& finding);
+/// Start workers without a copy of the parent, as what forked `copy` can be told; null: not known.
+void add_remedy_of_clean_start(Finding& finding, const Facts& facts, const ProcessSnapshot* copy);
 /// What helps with the library of that file; false where nothing is known.
 bool add_remedy_for_library(Finding& finding, std::string_view file);
 /// Of one that waits for the server of multiprocessing.Manager, or for the other side of a TCP
@@ -157,7 +157,7 @@ bool add_remedy_for_library(Finding& finding, std::string_view file);
 void add_remedy_for_answer(Finding& finding, const Facts& facts, const ThreadFacts& thread);
 /// Start workers without a copy of the parent's threads; what else helps with the library that
 /// waits, where that is known.
-void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread);
+void add_remedies_for_fork(Finding& finding, const Facts& facts, const ThreadFacts& thread);
 
 /// The graph of all waits, with the shortest way from the trainer to one of `causes`.
 WaitGraph make_wait_graph(const Facts& facts, const std::vector<RootCause>& causes);

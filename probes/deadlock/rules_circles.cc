@@ -164,7 +164,7 @@ Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
                     " that no thread can release: " +
                     (threads == 1 ? Message("its process has no other thread")
                                   : all_of(threads, "thread") + " of its process wait");
-  add_remedies_for_fork(finding, waiter);
+  add_remedies_for_fork(finding, facts, waiter);
   finding.remedies.push_back(
       {.title = "If the worker made the lock itself: do not take it twice in one thread",
        .commands = {"threading.RLock()"}});
@@ -338,11 +338,14 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
   finding.prove(
       count_fact("threads_here", waiter.process->threads.size(), "/proc/PID/task", facts.last->at));
   finding.rule_out("idle", "a worker without work waits for its queue of tasks");
-  add_remedies_for_fork(finding, waiter);
   finding.remedies.push_back(
-      {.title = "Start executors, threads and pools in the worker, after the fork",
-       .commands = {"DataLoader(..., worker_init_fn=start_threads)"},
+      {.title =
+           "Create what has that thread (an executor, a writer, a client) in the worker, after "
+           "the fork: what has threads mostly cannot be pickled",
+       .commands = {"DataLoader(..., worker_init_fn=start_threads)",
+                    "Pool(..., initializer=start_threads)"},
        .verify = "dlprobe deadlock --pid PID"});
+  add_remedies_for_fork(finding, facts, waiter);
   return RootCause{std::move(finding), index};
 }
 

@@ -47,7 +47,7 @@ RootCause missing_owner(const Facts& facts, size_t index) {
   finding.rule_out("contention",
                    "the owner is no thread of this process, so no thread here can release it");
   if (is_copy) {
-    add_remedies_for_fork(finding, waiter);
+    add_remedies_for_fork(finding, facts, waiter);
   } else {
     finding.remedies.push_back({.title = "Always release the lock before the thread ends: RAII, "
                                          "pthread_cleanup_push, or a robust mutex",
@@ -65,7 +65,7 @@ RootCause missing_thread(const Facts& facts, size_t index) {
                     ", which does not exist in this process";
   if (is_forked_copy(*facts.run, waiter.process->key)) {
     finding.message += ": fork did not copy it";
-    add_remedies_for_fork(finding, waiter);
+    add_remedies_for_fork(finding, facts, waiter);
   } else {
     finding.remedies.push_back({.title = "Join each thread once, in the process that started it",
                                 .verify = "dlprobe deadlock --pid PID"});

@@ -16,8 +16,8 @@ namespace dlprobe::probes::deadlock {
 namespace {
 
 // A clean start helps whatever the program sets; the number of threads only where it sets none.
-void add_pool_remedies(Finding& finding, const ThreadFacts& thread) {
-  add_remedies_for_fork(finding, thread);
+void add_pool_remedies(Finding& finding, const Facts& facts, const ThreadFacts& thread) {
+  add_remedies_for_fork(finding, facts, thread);
   finding.remedies.push_back(
       {.title = "Or use one thread in the worker, before the pool is used there",
        .commands = {"def worker_init_fn(worker_id): torch.set_num_threads(1)",
@@ -42,7 +42,7 @@ RootCause lost_team(const Facts& facts, size_t index) {
   finding.prove(count_fact("team_size", team, "gomp_barrier_t", facts.last->at));
   finding.prove(
       count_fact("threads_of_the_team", members, "stacks of all threads", facts.last->at));
-  add_pool_remedies(finding, waiter);
+  add_pool_remedies(finding, facts, waiter);
   return {std::move(finding), index};
 }
 
@@ -115,7 +115,7 @@ std::optional<RootCause> spinning_team(const Facts& facts, size_t index) {
   finding.prove(count_fact("threads_of_the_team", 1, "stacks of all threads", facts.last->at));
   finding.rule_out("DLP0312",
                    "it waits in the same parallel region at every look, and does nothing else");
-  add_pool_remedies(finding, spinner);
+  add_pool_remedies(finding, facts, spinner);
   return RootCause{std::move(finding), index};
 }
 
@@ -192,7 +192,7 @@ std::optional<RootCause> threads_of_library(const Facts& facts, size_t index) {
   finding.prove(count_fact("threads_of_the_library_in_parent", left->threads,
                            "stacks of all threads", facts.last->at));
   finding.rule_out("idle", "it waits inside the library's code, not for a task");
-  add_remedies_for_fork(finding, waiter);
+  add_remedies_for_fork(finding, facts, waiter);
   return RootCause{std::move(finding), index};
 }
 

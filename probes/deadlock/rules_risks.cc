@@ -137,7 +137,9 @@ Finding finding_of(const Facts& facts, Severity severity,
                          ? "the next use of them there hangs"
                          : "the library may or may not start them again there";
   finding.rule_out("DLP0302", "no worker waits for these threads now");
-  add_remedy_of_clean_start(finding);
+  const auto copy =
+      std::ranges::find(facts.last->processes, finding.processes.front(), &ProcessSnapshot::key);
+  add_remedy_of_clean_start(finding, facts, copy == facts.last->processes.end() ? nullptr : &*copy);
   for (const LostThreads* each : libraries)
     add_remedy_for_library(finding, each->file);
   return finding;

@@ -195,6 +195,42 @@ TEST(Deadlock, TeamWithoutItsThreads) {
   EXPECT_THAT(text(finding, "your_code"), HasSubstr("/srv/train.py:12"));
 }
 
+// The stack of a copy goes on with that of who forked it.
+Remedy first_remedy(const std::vector<StackFrame>& starter) {
+  const std::string library = "/usr/lib/python3.11/multiprocessing/";
+  HangScene scene = team_scene(0);
+  std::vector<StackFrame> stack = scene.main(kWorker).stack;
+  if (!starter.empty() && starter.front().file.contains("multiprocessing")) {
+    stack.push_back(python("run", (library + "process.py").c_str(), 108));
+    stack.push_back(python("_launch", (library + "popen_fork.py").c_str(), 71));
+    stack.push_back(python("start", (library + "process.py").c_str(), 121));
+  }
+  std::ranges::copy(starter, std::back_inserter(stack));
+  stack.push_back(python("<module>", "/srv/train.py", 30));
+  scene.stack(scene.main(kWorker), stack);
+  const auto finding = find(scene.examine(), FindingCode::kForkLostThreadPool);
+  return finding ? finding->remedies.front() : Remedy{};
+}
+
+TEST(Deadlock, TheRemedyIsForWhatForkedTheWorker) {
+  const StackFrame pool = python("__init__", "/usr/lib/python3.11/multiprocessing/pool.py", 215);
+  const StackFrame mpire = python("_start", "/v/lib/python3.11/site-packages/mpire/pool.py", 2);
+  const StackFrame other = python("go", "/v/lib/python3.11/site-packages/other/x.py", 3);
+  const StackFrame server =
+      python("spawn", "/v/lib/python3.11/site-packages/gunicorn/arbiter.py", 4);
+  EXPECT_EQ(first_remedy({pool}).commands.front().plain(),
+            "multiprocessing.get_context('forkserver').Pool(...)");
+  EXPECT_EQ(first_remedy({pool, mpire}).commands.front().plain(),
+            "WorkerPool(..., start_method='forkserver')");
+  EXPECT_TRUE(first_remedy({pool, other}).commands.empty()) << "only that library can choose";
+  EXPECT_THAT(first_remedy({pool, other}).title.plain(),
+              testing::HasSubstr("by forkserver or spawn"));
+  EXPECT_TRUE(first_remedy({server}).commands.empty());
+  EXPECT_THAT(first_remedy({server}).title.plain(), testing::HasSubstr("--preload"));
+  EXPECT_THAT(first_remedy({}).commands.front().plain(), testing::HasSubstr("DataLoader("))
+      << "not known";
+}
+
 TEST(Deadlock, TeamWhoseThreadsAreThereIsNotLost) {
   EXPECT_FALSE(find(team_scene(1).examine(), FindingCode::kForkLostThreadPool));
 }
