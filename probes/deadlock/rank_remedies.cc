@@ -117,6 +117,12 @@ void add_remedy_to_record(Finding& finding) {
        .commands = {"TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"}});
 }
 
+Remedy same_number_of_batches() {
+  return {.title = "Give every rank the same number of batches",
+          .commands = {"DistributedSampler(dataset, drop_last=True)",
+                       "DataLoader(..., drop_last=True)"}};
+}
+
 void add_remedies_for_uneven_data(Finding& finding, bool is_mpi) {
   if (is_mpi) {
     finding.remedies.push_back(
@@ -125,9 +131,7 @@ void add_remedies_for_uneven_data(Finding& finding, bool is_mpi) {
          .commands = {"mpirun -n N python -m mpi4py train.py"}});
     return;
   }
-  finding.remedies.push_back({.title = "Give every rank the same number of batches",
-                              .commands = {"DistributedSampler(dataset, drop_last=True)",
-                                           "DataLoader(..., drop_last=True)"}});
+  finding.remedies.push_back(same_number_of_batches());
   finding.remedies.push_back(
       {.title = "Or let ranks that are through take part until the last one is (PyTorch: "
                 "torch.distributed.algorithms.join)",

@@ -28,6 +28,8 @@ Remedy remedy_to_match(const RankState& rank);
 Remedy remedy_to_see_the_gpu();
 /// The Flight Recorder: of a collective on the GPU the stacks do not tell which it is.
 void add_remedy_to_record(Finding& finding);
+/// For ranks whose loaders have different lengths.
+Remedy same_number_of_batches();
 /// For ranks of which some have less to do than others.
 void add_remedies_for_uneven_data(Finding& finding, bool is_mpi);
 /// For ranks that are not there; `ended`: one of them that was seen to end, or null.

@@ -13,8 +13,10 @@
 #include "lib/model/missing_ranks.h"
 #include "lib/model/rank_words.h"
 #include "probes/deadlock/judge_ranks.h"
+#include "probes/deadlock/rank_remedies.h"
 #include "probes/deadlock/rules.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -183,6 +185,8 @@ std::vector<RootCause> find_late_ranks(const Facts& facts, const std::vector<Roo
   for (Job& job : jobs_of(facts, known)) {
     std::ranges::move(look_at_loaders(facts, job), std::back_inserter(causes));
     for (auto& [finding, about] : judge_ranks(job.states)) {
+      if (reads_a_stream(*facts.run))
+        std::ranges::replace(finding.remedies, same_number_of_batches(), share_out_a_stream());
       const Rank& rank = job.ranks[about.front()];
       const size_t thread = thread_of(facts, rank);
       causes.push_back({with_proof(facts, std::move(finding), facts.threads[thread]), thread});

@@ -93,7 +93,8 @@ std::vector<RankState> ranks_started(const Run& run, const JobRank& job) {
   return ranks;
 }
 
-Remedy same_number_of_batches() {
+Remedy same_number_of_batches(const Run& run) {
+  if (reads_a_stream(run)) return share_out_a_stream();
   return {
       .title = "Give every rank the same number of batches, and let no rank leave early",
       .commands = {"DistributedSampler(dataset, drop_last=True)", "DataLoader(..., drop_last=True)",
@@ -189,7 +190,7 @@ std::optional<Finding> rank_that_was_through(const ExitFacts& facts) {
             as_name(had_met ? operation : kMeeting), place_of(*event));
     finding.processes.push_back(failed->key);
     add_exception(finding, *event);
-    finding.remedies.push_back(had_met ? same_number_of_batches() : meet_first());
+    finding.remedies.push_back(had_met ? same_number_of_batches(run) : meet_first());
     finding.last_seen = event->at;
     return finding;
   }

@@ -374,6 +374,21 @@ size_t allowed_processes(const Run& run) {
   return static_cast<size_t>(std::max(allowed, 0) + std::max(workers, 0));
 }
 
+bool reads_a_stream(const Run& run) {
+  return std::ranges::any_of(run.start_events, [](const StartEvent& event) {
+    return event.kind == StartEventKind::kLoaderMade && event.wanted == "stream";
+  });
+}
+
+Remedy share_out_a_stream() {
+  return {.title =
+              "Give every rank the same number of batches: at least as many shards as there are "
+              "ranks times workers, or shards drawn again and again and a length of the epoch",
+          .commands = {"WebDataset(urls, resampled=True).with_epoch(batches)",
+                       "itertools.islice(loader, batches)  # as many as each rank has"},
+          .verify = "dlprobe run -- COMMAND"};
+}
+
 Remedy pass_to_processes(const Message& what) {
   return {
       .title = say("Pass {} to the processes (as an argument, an attribute of the dataset, "

@@ -28,6 +28,11 @@ void add_exception(Finding& finding, const StartEvent& event);
 /// What to do where processes that start anew lack `what`.
 Remedy pass_to_processes(const Message& what);
 
+/// Whether a DataLoader of the run reads an IterableDataset, as the witness tells.
+bool reads_a_stream(const Run& run);
+/// For ranks of which some have less to do than others, where they share out a stream.
+Remedy share_out_a_stream();
+
 /// The events of that kind (and cause), in time order, without failures of handled children.
 std::vector<const StartEvent*> events_of(const Run& run, StartEventKind kind);
 std::vector<const StartEvent*> refusals_of(const Run& run, StartRefusal cause);
