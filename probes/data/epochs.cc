@@ -191,7 +191,7 @@ Finding finding_of_numbers(const std::vector<Draws>& epochs) {
   if (!place.empty()) finding.message += ";" + place;
   finding.prove(count_fact("epochs", epochs.size(), kShimSource, first.at));
   finding.prove(text_fact("generator", as_name(first.path), kShimSource, first.at));
-  finding.remedies.push_back(seed_apart(first));
+  finding.remedies.push_back(seed_apart(first_ones));
   return finding;
 }
 

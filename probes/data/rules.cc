@@ -141,7 +141,7 @@ Finding finding_of_numbers(const Run& run, const Events& events) {
   finding.rule_out("a generator that each worker seeds",
                    "its first numbers are the same in each worker, and those of the samples follow "
                    "from them");
-  finding.remedies.push_back(seed_apart(first));
+  finding.remedies.push_back(seed_apart(events));
   return finding;
 }
 
@@ -406,18 +406,43 @@ bool is_of_library(std::string_view generator) {
   return generator == "random" || generator == "numpy.random" || generator == "torch";
 }
 
-Remedy seed_apart(const StartEvent& event) {
+namespace {
+
+constexpr size_t kMostLines = 6;
+
+// One line for each generator, or for the method that seeds all of them.
+std::vector<Message> lines_of_seeding(const Events& events) {
+  std::vector<Message> lines;
+  for (const StartEvent* event : events) {
+    const char* root = event->path.starts_with("dataset.") ? "info." : "";
+    Message line = event->wanted.empty()
+                       ? say("    {}{}{}", root, as_name(event->path), seeding(event->type))
+                       : say("    {}{}(info.seed % 2**32)", root, as_name(event->wanted));
+    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
+  }
+  if (lines.size() > kMostLines) {
+    lines.resize(kMostLines);
+    lines.emplace_back("    ...  # and the other generators, or create what holds them here anew");
+  }
+  return lines;
+}
+
+}  // namespace
+
+Remedy seed_apart(const Events& events) {
+  const StartEvent& event = *events.front();
   if (is_of_process(event)) return seed_in_process(event);
   if (is_in_closure(event))
     return {.title = "Let that function draw from a generator which PyTorch seeds in each worker",
             .commands = {"random.random()", "torch.rand(())"},
             .verify = "dlprobe run -- COMMAND"};
-  const char* root = event.path.starts_with("dataset.") ? "info." : "";
-  return {.title = "Seed it in each worker, with the worker's own seed",
-          .commands = {"def seed_worker(_):", "    info = torch.utils.data.get_worker_info()",
-                       say("    {}{}{}", root, as_name(event.path), seeding(event.type)),
-                       "DataLoader(..., worker_init_fn=seed_worker)"},
-          .verify = "dlprobe run -- COMMAND"};
+  Remedy remedy{
+      .title = "Seed it in each worker, with the worker's own seed",
+      .commands = {"def seed_worker(_):", "    info = torch.utils.data.get_worker_info()"},
+      .verify = "dlprobe run -- COMMAND"};
+  std::ranges::move(lines_of_seeding(events), std::back_inserter(remedy.commands));
+  remedy.commands.emplace_back("DataLoader(..., worker_init_fn=seed_worker)");
+  return remedy;
 }
 
 std::vector<Finding> repeated_numbers(const RunCase& one) {

@@ -51,7 +51,7 @@ Finding data_finding(FindingCode code, const std::vector<const StartEvent*>& eve
 /// these in each worker: some later call seeded them alike.
 bool is_of_library(std::string_view generator);
 
-/// Seed the generator of that draws event in each worker, or each process.
-Remedy seed_apart(const StartEvent& event);
+/// Seed the generators of those draws events in each worker, or each process.
+Remedy seed_apart(const std::vector<const StartEvent*>& events);
 
 }  // namespace dlprobe::probes::data

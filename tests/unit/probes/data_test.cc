@@ -23,10 +23,11 @@ using Digests = std::vector<std::string>;
 class DataTest : public ::testing::Test {
  protected:
   void draws(int32_t pid, const std::string& digest, const std::string& path = "dataset.rng",
-             uint64_t loader = 77) {
+             uint64_t loader = 77, const std::string& seeded_by = "") {
     const int64_t worker = pid % 100;
     tell({.kind = StartEventKind::kDraws,
           .process = key_of(pid),
+          .wanted = seeded_by,
           .path = path,
           .type = "numpy.random.RandomState",
           .file = "/data/job/train.py",
@@ -217,6 +218,29 @@ TEST_F(DataTest, WorkersThatDrawFromCopiesOfOneGeneratorAreNamed) {
             "dataset.rng (numpy.random.RandomState); at train.py:12 in Images.__getitem__");
   EXPECT_THAT(finding.remedies.front().commands.at(2).plain(),
               HasSubstr("info.dataset.rng.seed(info.seed % 2**32)"));
+}
+
+TEST_F(DataTest, AllGeneratorsThatAreEqualAreSeeded) {
+  for (const int32_t pid : {101, 102}) {
+    draws(pid, "aa", "dataset.flip.rng");
+    draws(pid, "bb", "dataset.crop.rng");
+  }
+  ASSERT_THAT(found(), SizeIs(1));
+  const auto lines = [&] { return found().front().remedies.front().commands; };
+  ASSERT_THAT(lines(), SizeIs(5));
+  EXPECT_THAT(lines().at(2).plain(), HasSubstr("info.dataset.flip.rng.seed("));
+  EXPECT_THAT(lines().at(3).plain(), HasSubstr("info.dataset.crop.rng.seed("));
+}
+
+TEST_F(DataTest, AMethodThatSeedsAllGeneratorsIsNamed) {
+  for (const int32_t pid : {101, 102}) {
+    draws(pid, "aa", "dataset.flip.rng", 77, "dataset.set_random_seed");
+    draws(pid, "bb", "dataset.crop.rng", 77, "dataset.set_random_seed");
+  }
+  ASSERT_THAT(found(), SizeIs(1));
+  const auto lines = found().front().remedies.front().commands;
+  ASSERT_THAT(lines, SizeIs(4));
+  EXPECT_THAT(lines.at(2).plain(), HasSubstr("info.dataset.set_random_seed(info.seed"));
 }
 
 TEST_F(DataTest, AGeneratorOfTheLibraryIsSeededByItsModule) {
