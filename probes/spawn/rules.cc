@@ -284,10 +284,12 @@ std::optional<Finding> daemonic(const Run& run) {
   if (refused.empty()) return std::nullopt;
   const StartEvent& first = *refused.front();
   Finding finding = start_finding(FindingCode::kDaemonicProcessHasChildren, refused);
+  const bool is_elsewhere = first.wanted == "elsewhere";
   finding.message =
       say("{} starts a process inside {}, which is daemonic, like all workers of a Pool or "
           "DataLoader, and must not have children",
-          place_or(first, "the program"), describe(run, first.process));
+          place_or(first, "the program"),
+          is_elsewhere ? "another process" : describe(run, first.process));
   add_place(finding, first, "statement");
   add_message(finding, first);
   finding.remedies.push_back(

@@ -150,6 +150,17 @@ TEST_F(SpawnTest, ARefusalThatItsOwnProcessDiesOfIsAnErrorWhateverItsParentDoes)
   EXPECT_THAT(verdict.gaps, IsEmpty());
 }
 
+TEST_F(SpawnTest, ARefusalThatAnotherProcessHandedOnIsNotOfTheOneThatTells) {
+  started(101);
+  refused(101, {.cause = StartRefusal::kDaemonic, .file = "/job/train.py", .line = 4});
+  run().start_events.back().wanted = "elsewhere";
+  ends(101, 1);
+  ends(kRoot, 1);
+  ASSERT_THAT(examine().findings, SizeIs(1));
+  EXPECT_THAT(examine().findings.front().message.plain(),
+              ::testing::HasSubstr("starts a process inside another process, which is daemonic"));
+}
+
 TEST_F(SpawnTest, AWorkerThatLivesOnWithoutWhatItDidNotFindSurvivedIt) {
   for (const int status : {0, SIGTERM, 1 << 8}) {
     run().start_events.clear();
