@@ -401,13 +401,15 @@ std::optional<RootCause> task_behind_task(const Facts& facts, size_t index,
   return RootCause{std::move(finding), index};
 }
 
-// The workers, if all of them are parked; else nothing.
-std::set<size_t> idle_processes(const Facts& facts, const std::vector<bool>& explained) {
+// The workers, if all of them are parked; else nothing. Only a pool's own threads give it tasks.
+std::set<size_t> idle_processes(const Facts& facts, const std::vector<bool>& explained,
+                                bool of_pool) {
   std::set<size_t> idle;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     if (!thread.is_main() || thread.role() != Role::kWorker) continue;
-    if (!thread.doomed || explained[i] || !waits_for_task(facts, thread)) return {};
+    const bool is_parked = thread.doomed || (of_pool && thread.still);
+    if (!is_parked || explained[i] || !waits_for_task(facts, thread)) return {};
     idle.insert(i);
   }
   return idle;
@@ -548,7 +550,7 @@ std::optional<RootCause> lost_batch(const Facts& facts, size_t index,
   if (!is_trainer || !thread.doomed || explained[index] || !waits_for_result(thread)) {
     return std::nullopt;
   }
-  const auto idle = idle_processes(facts, explained);
+  const auto idle = idle_processes(facts, explained, waits_for_pool(*thread.thread));
   if (!idle.empty()) return lost_work(facts, index, idle);
   return has_workers(facts) ? std::nullopt : executor_without_workers(facts, index);
 }

@@ -277,25 +277,26 @@ bool are_fed(const OfTrainer& trainer, const Growth& growth) {
 }
 
 // Of a crowded job there are few samples. When those that live began tells as much: they became
-// more evenly since the birth of their trainer, and while it was watched.
+// more evenly since the first of them, and while it was watched.
 std::optional<Growth> growth_of_births(const HostFacts& host, const Run& run,
                                        const ProcessKey& trainer, const OfTrainer& of) {
   constexpr BootNs kYoungest = 20 * kSecond;
   constexpr int kPoints = 60;
-  const BootNs now = run.samples.back().at;
-  const BootNs birth = birth_of(host, trainer);
-  const double rise = of.workers.back().value - of.workers.front().value;
-  if (now - birth < kYoungest || rise < kRiseOfWorkers.by_age) return std::nullopt;
+  if (of.workers.back().value - of.workers.front().value < kRiseOfWorkers.by_age)
+    return std::nullopt;
   const auto trainers = trainers_of_workers(run);
   std::vector<BootNs> births;
   for (const ProcessSample& each : run.samples.back().processes) {
     const auto its = trainers.find(each.key);
-    if (its == trainers.end() || its->second != trainer || is_zombie(each)) continue;
-    births.push_back(birth_of(host, each.key));
+    if (its != trainers.end() && its->second == trainer && !is_zombie(each))
+      births.push_back(birth_of(host, each.key));
   }
+  const BootNs now = run.samples.back().at;
+  const BootNs first = births.empty() ? now : std::ranges::min(births);
+  if (now - first < kYoungest) return std::nullopt;
   std::vector<SeriesPoint> series;
   for (int i = 0; i <= kPoints; ++i) {
-    const BootNs at = birth + (now - birth) / kPoints * i;
+    const BootNs at = first + (now - first) / kPoints * i;
     const auto living = std::ranges::count_if(births, [at](BootNs each) { return each <= at; });
     series.push_back({.at = at, .value = static_cast<double>(living)});
   }

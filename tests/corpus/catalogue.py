@@ -199,7 +199,6 @@ def hangs_of_python():
     yield from pair("readers-with-one-anothers-ends", "hang_peer.py readers-with-one-anothers-ends", "DLP0308")
     yield from pair("request-in-a-buffer", "hang_peer.py request-in-a-buffer", "DLP0303")
     yield from slow("pool-worker-died", "hang_peer.py pool-worker-died", ("DLP0106", "DLP0308", "DLP0510"))
-    yield from slow("pool-worker-died-beside-a-watchdog", "hang_peer.py watched-pool-worker-died", ("DLP0106", "DLP0510"))
     yield from slow("pool-of-fork-server", "hang_peer.py pool-of-fork-server", ("DLP0106", "DLP0308", "DLP0510"))
     yield from pair("join-before-get", "hang_peer.py join-before-get", ("DLP0303", "DLP0308", "DLP0314"))
     for kind in ("sleep", "read", "mutex"):

@@ -168,21 +168,6 @@ def pool_worker_died(options, method="fork"):
             pool.map(task, range(20), chunksize=1)
 
 
-def watch():
-    """Computes now and then, and ends nothing that anybody waits for."""
-    while True:
-        time.sleep(0.1)
-        for folder in os.listdir("/proc"):
-            if folder.isdigit():
-                os.path.exists(f"/proc/{folder}/statm")
-
-
-def watched_pool_worker_died(options):
-    """The same, beside a thread of the program's own that goes on."""
-    in_thread(watch)
-    pool_worker_died(options)
-
-
 def put_much(queue):
     queue.put(bytes(1 << 20))
 
@@ -465,7 +450,7 @@ KINDS = {"request-in-a-buffer": request_in_a_buffer,
          "queue-without-producer": queue_without_producer, "stopped": stopped,
          "orphans-that-write": orphans_that_write, "orphans-that-wait": orphans_that_wait,
          "pool-worker-died": pool_worker_died, "pool-of-fork-server": partial(pool_worker_died, method="forkserver"),
-         "watched-pool-worker-died": watched_pool_worker_died, "join-before-get": join_before_get}
+         "join-before-get": join_before_get}
 
 
 def main():

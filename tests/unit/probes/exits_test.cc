@@ -649,12 +649,9 @@ TEST_F(ExitsTest, ExitCodesOfAJobThatEndsWellAreANote) {
 
 // As a pool that ends a worker whose task takes too long.
 TEST_F(ExitsTest, AWorkerThatItsParentAskedToEndIsANoteInAJobThatEndsWell) {
-  constexpr double kFirst = 1;
-  sent(kFirst, 101, SIGTERM, 0, kParent);
-  StartEvent left{.at = static_cast<BootNs>(1.05 * kSecond),
-                  .kind = StartEventKind::kExits,
-                  .process = key_of(101),
-                  .count = 15};
+  sent(1, 101, SIGTERM, 0, kParent);
+  StartEvent left{
+      .at = Scene::at(1.05), .kind = StartEventKind::kExits, .process = key_of(101), .count = 15};
   scene.run().start_events.push_back(left);
   scene.exit_with(101, 1.1, 15);
   EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
@@ -668,7 +665,7 @@ TEST_F(ExitsTest, AnExitCodeOfEachWorkerOfLoadersThatFollowOneAnotherIsANote) {
   scene.exit_with(101, 1, 1);
   EXPECT_EQ(only().severity, Severity::kWarning);
   for (ProcessInfo& process : scene.run().processes)
-    if (process.key == key_of(102)) process.seen_at = 2 * kSecond;
+    if (process.key == key_of(102)) process.seen_at = Scene::at(2);
   EXPECT_EQ(only().severity, Severity::kInfo);
 }
 

@@ -248,6 +248,11 @@ TEST(JoinedRanks, OneWithoutWorkersIsThroughWithItsData) {
   const Finding finding = only(nodes);
   EXPECT_EQ(finding.code, FindingCode::kUnevenData);
   EXPECT_THAT(finding.message.plain(), HasSubstr("rank 5 (n2, pid 4712) is through with the data"));
+  for (RankState& each : nodes.ranks)
+    each.started = 2;
+  EXPECT_EQ(only(nodes).code, FindingCode::kUnevenData);
+  nodes.at(5).started = 1;
+  EXPECT_EQ(only(nodes).code, FindingCode::kCollectiveMismatch) << "it never began that loader";
 }
 
 TEST(JoinedRanks, OneThatEndedOnItsNodeIsDead) {

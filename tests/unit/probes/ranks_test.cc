@@ -332,16 +332,6 @@ TEST(Ranks, ThoseWithoutWorkersAreThroughWithTheirData) {
   EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
   EXPECT_THAT(finding->message.plain(), HasSubstr("rank 1 (101) is through with the data"));
   EXPECT_THAT(finding->message.plain(), HasSubstr("or never began with it"));
-  const StartEvent start{.kind = StartEventKind::kStarted, .process = key_of(kFirst)};
-  StartEvent of_other = start;
-  of_other.process = key_of(kFirst + 1);
-  ranks.scene.run().start_events = {start, of_other};
-  const auto told = find(ranks.scene.examine(kLong), FindingCode::kUnevenData);
-  ASSERT_TRUE(told);
-  EXPECT_THAT(told->message.plain(), Not(HasSubstr("never began")));
-  ranks.scene.run().start_events.push_back(start);
-  const auto differ = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
-  EXPECT_TRUE(differ) << "it never started the loader that rank 0 is at";
 }
 
 TEST(Ranks, AJobThatMovesHasItsSlowestRank) {

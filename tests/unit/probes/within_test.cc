@@ -248,7 +248,7 @@ TEST(Within, ThreadThatIsAtWorkIsANote) {
 
 // A watchdog of the program's own ended a worker of the pool, and goes on.
 TEST(Within, WhoWaitsForAPoolIsWokenByThePoolAlone) {
-  constexpr const char* kPool = "/usr/lib/python3.11/multiprocessing/pool.py";
+  constexpr const char* kOfPool = "/usr/lib/python3.11/multiprocessing/pool.py";
   HangScene scene;
   ThreadSnapshot& watchdog = scene.add_thread(kTrainer, kThread);
   scene.run(watchdog);
@@ -261,7 +261,7 @@ TEST(Within, WhoWaitsForAPoolIsWokenByThePoolAlone) {
     return find(scene.examine(20), FindingCode::kBatchLostInWorker);
   };
   EXPECT_FALSE(wait_at("/srv/pool.py")) << "that thread may wake it";
-  EXPECT_TRUE(wait_at(kPool));
+  EXPECT_TRUE(wait_at(kOfPool));
 }
 
 TEST(Within, AMainThreadThatStandsIsNotNothing) {
@@ -275,7 +275,7 @@ TEST(Within, AMainThreadThatStandsIsNotNothing) {
   const Verdict verdict = scene.examine(20);
   EXPECT_TRUE(verdict.findings.empty());
   EXPECT_THAT(verdict.all_well.plain(), HasSubstr("train.py:19"));
-  scene.run(trainer);
+  scene.works_until(trainer, 18);
   EXPECT_THAT(scene.examine(20).all_well.plain(), testing::StartsWith("nothing is stuck"));
 }
 
