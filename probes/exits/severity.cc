@@ -38,15 +38,15 @@ bool was_followed(const ExitFacts& facts, const Death& death) {
   });
 }
 
-/// Workers of PyTorch's loaders that all end so, and others follow: a trainer does not go on with a
-/// loader one of whose workers left early.
+/// As PyTorch's workers of its trainer do, and others follow: a trainer does not go on with a
+/// loader one of whose workers left early. Of a brief one itself the handlers may not have been
+/// seen.
 bool ends_so_each_time(const ExitFacts& facts, const Death& death) {
-  return has_handlers_of_torch(*death.process) &&
-         std::ranges::any_of(facts.deaths, [&](const Death& other) {
-           return other.process->ppid == death.process->ppid && other.signal == 0 &&
-                  other.exit_code == death.exit_code && has_handlers_of_torch(*other.process) &&
-                  was_followed(facts, other);
-         });
+  return std::ranges::any_of(facts.deaths, [&](const Death& other) {
+    return other.process->ppid == death.process->ppid && other.signal == 0 &&
+           other.exit_code == death.exit_code && has_handlers_of_torch(*other.process) &&
+           was_followed(facts, other);
+  });
 }
 
 }  // namespace

@@ -19,9 +19,10 @@ PROBES = {"rooms": 15, "arrows": 25}
 # (kind, name) -> lines, or data members. An entry goes when what it names is within the limit.
 ALLOWED = {
     # Records: a field for each fact, which list_fields or one parser names once.
-    ("members", "lib/collect/tree/tracked_process.h TrackedProcess"): 22,
+    ("members", "lib/collect/tree/tracked_process.h TrackedProcess"): 23,
     ("members", "lib/model/tuning.h TuneRow"): 16,
     ("members", "lib/proc/pid_stat.h PidStat"): 18,
+    ("members", "lib/model/rank_state.h RankState"): 16,
     ("members", "tools/reference_loader/fault.h FaultEffects"): 41,
     ("members", "tools/reference_loader/loader.h Loader"): 17,
 }

@@ -266,16 +266,15 @@ TEST(Within, WhoWaitsForAPoolIsWokenByThePoolAlone) {
 
 TEST(Within, AMainThreadThatStandsIsNotNothing) {
   HangScene scene(0);
+  scene.run(scene.add_thread(kTrainer, kThread));
   ThreadSnapshot& trainer = scene.main(kTrainer);
   wait_in_condition(scene, trainer,
                     {python("sync", "/usr/lib/python3/dist-packages/distributed/utils.py", 439),
                      python("main", "/srv/train.py", 19)});
-  ThreadSnapshot& loop = scene.add_thread(kTrainer, kThread);
-  scene.run(loop);
   const Verdict verdict = scene.examine(20);
   EXPECT_TRUE(verdict.findings.empty());
   EXPECT_THAT(verdict.all_well.plain(), HasSubstr("train.py:19"));
-  scene.works_until(trainer, 18);
+  scene.stack(trainer, {python("serve", "/usr/lib/python3/dist-packages/distributed/cli.py", 9)});
   EXPECT_THAT(scene.examine(20).all_well.plain(), testing::StartsWith("nothing is stuck"));
 }
 
