@@ -408,16 +408,11 @@ std::set<size_t> idle_processes(const Facts& facts, const std::vector<bool>& exp
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     if (!thread.is_main() || thread.role() != Role::kWorker) continue;
-    const bool is_parked = thread.doomed || (of_pool && thread.still);
-    if (!is_parked || explained[i] || !waits_for_task(facts, thread)) return {};
+    if (!thread.doomed && !(of_pool && thread.still)) return {};
+    if (explained[i] || !waits_for_task(facts, thread)) return {};
     idle.insert(i);
   }
   return idle;
-}
-
-bool has_workers(const Facts& facts) {
-  return std::ranges::any_of(facts.threads,
-                             [](const ThreadFacts& each) { return each.role() == Role::kWorker; });
 }
 
 // An executor whose workers have ended, and that starts no new ones: its own thread waits at pipes
@@ -552,7 +547,9 @@ std::optional<RootCause> lost_batch(const Facts& facts, size_t index,
   }
   const auto idle = idle_processes(facts, explained, waits_for_pool(*thread.thread));
   if (!idle.empty()) return lost_work(facts, index, idle);
-  return has_workers(facts) ? std::nullopt : executor_without_workers(facts, index);
+  if (std::ranges::find(facts.threads, Role::kWorker, &ThreadFacts::role) != facts.threads.end())
+    return std::nullopt;
+  return executor_without_workers(facts, index);
 }
 
 // By index, whether a thread's wait ends in one of `known`.
