@@ -66,6 +66,7 @@ std::vector<Finding> unheard_settings(const Run& run) {
       of_places[{changed->file, changed->line}].push_back(changed);
   }
   std::vector<Finding> findings;
+  findings.reserve(of_places.size());
   for (const auto& [place, changes] : of_places)
     findings.push_back(finding_of_settings(run, changes));
   return findings;

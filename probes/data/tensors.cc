@@ -123,6 +123,7 @@ std::vector<Finding> overwritten_tensors(const Run& run) {
     place.compared += std::min(takes->second.all.size(), sends.all.size());
   }
   std::vector<Finding> findings;
+  findings.reserve(of_places.size());
   for (const auto& [place, tensors] : of_places)
     findings.push_back(finding_of_tensors(run, tensors));
   return findings;

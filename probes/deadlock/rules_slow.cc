@@ -518,13 +518,14 @@ std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank) {
 namespace {
 
 // A main thread that stands, though others of the job move: that is not nothing.
-Message describe_one_that_stands(const Facts& facts) {
+Message describe_one_that_stands(const Facts& facts, const std::vector<RootCause>& causes) {
   constexpr BootNs kWorthSaying = 5 * kSecond;
   for (const ThreadFacts& thread : facts.threads) {
     const BootNs stands = facts.last->at - thread.since;
-    const bool is_it = thread.is_main() && thread.role() == Role::kTrainer && rests(thread) &&
-                       thread.need.kind != NeedKind::kNothing && stands >= kWorthSaying &&
-                       user_frame(*thread.thread) != nullptr && !waits_for_batch(facts, thread);
+    const bool is_it = causes.empty() && thread.is_main() && thread.role() == Role::kTrainer &&
+                       rests(thread) && thread.need.kind != NeedKind::kNothing &&
+                       stands >= kWorthSaying && user_frame(*thread.thread) != nullptr &&
+                       !waits_for_batch(facts, thread);
     if (is_it)
       return "others of the job go on, " + words_of_wait(facts, thread) + ", for " +
              format_duration(std::chrono::nanoseconds(stands)) + " so far";
@@ -540,8 +541,7 @@ Message describe_standstill(const Facts& facts, const std::vector<RootCause>& ca
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     if (thread.role() != Role::kTrainer && thread.role() != Role::kWorker) continue;
-    if (!rests(thread) || hands_on(facts, thread))
-      return causes.empty() ? describe_one_that_stands(facts) : Message();
+    if (!rests(thread) || hands_on(facts, thread)) return describe_one_that_stands(facts, causes);
     if (thread.is_main()) (thread.role() == Role::kTrainer ? trainers : workers).push_back(i);
   }
   if (trainers.empty()) return {};

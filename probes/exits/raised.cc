@@ -441,9 +441,8 @@ bool went_on(const Run& run, const StartEvent& event) {
           WEXITSTATUS(*exit->wait_status) != (*event.count & kByte));
 }
 
-}  // namespace
-
-std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
+// The last that a process said of its own end; null: nothing.
+const StartEvent* last_word_of(const Run& run, const ProcessKey& key) {
   const StartEvent* word = nullptr;
   for (const StartEvent& event : run.start_events) {
     const bool is_end = event.kind == StartEventKind::kExits ||
@@ -451,6 +450,13 @@ std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
                          (event.ended == Ended::kProcess || event.ended == Ended::kInitializer));
     if (event.process == key && is_end && !went_on(run, event)) word = &event;
   }
+  return word;
+}
+
+}  // namespace
+
+std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
+  const StartEvent* word = last_word_of(run, key);
   if (word == nullptr) return std::nullopt;
   ExitWord said{.kind = word->kind == StartEventKind::kExits ? word->message : word->type};
   if (word->kind == StartEventKind::kExits) {

@@ -397,10 +397,8 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
                       " and does not close them: " + own(first.of_kind) + " open, " +
                       count_rate_text(first.growth.per_second) + " more" + outlook(first);
     name_what_keeps(finding, facts, first);
-    if (alike.size() > 1) {
-      finding.message += say("; {} more {} the same", counted(alike.size() - 1, "process"),
-                             alike.size() == 2 ? "does" : "do");
-    }
+    if (alike.size() > 1)
+      finding.message += say("; the same in {}", counted(alike.size() - 1, "other process"));
     for (const Leak* leak : alike)
       finding.processes.push_back(leak->series->key());
     add_growth(finding, facts, first);
