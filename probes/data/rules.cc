@@ -475,7 +475,6 @@ std::vector<Finding> repeated_samples(const Run& run) {
 
 std::optional<Finding> missing_samples(const Run& run) {
   constexpr int64_t kFewest = 32;
-  constexpr int64_t kHalf = 2;
   Events workers;
   int64_t count = 0;
   int64_t missing = 0;
@@ -485,8 +484,10 @@ std::optional<Finding> missing_samples(const Run& run) {
     count += event->count.value_or(0);
     missing += event->count.value_or(0) - static_cast<int64_t>(event->different.value_or(0));
   }
-  // A loader by which the workers only do something, and whose samples are nothing, has None alone.
-  if (count < kFewest || missing * kHalf < count || missing == count) return std::nullopt;
+  // A filter of a quality leaves out many. A loader by which the workers only do something, and
+  // whose samples are nothing, has None alone.
+  const bool are_most = missing * 4 >= count * 3;
+  if (count < kFewest || !are_most || missing == count) return std::nullopt;
   const StartEvent& first = *workers.front();
   Finding finding = data_finding(FindingCode::kDataNotReadable, workers, first_workers(workers));
   finding.severity = Severity::kWarning;

@@ -18,7 +18,7 @@ std::vector<Finding> repeated_numbers(const RunCase& one);
 /// them. One for each data set.
 std::vector<Finding> repeated_samples(const Run& run);
 
-/// DLP0607: a map-style data set that has None for at least half of its samples.
+/// DLP0607: a map-style data set that has None for at least three quarters of its samples.
 std::optional<Finding> missing_samples(const Run& run);
 
 /// DLP0802: ranks of one job that learn from the same samples.

@@ -40,6 +40,7 @@ Finding finding_of_settings(const Run& run, const Events& changes) {
   finding.message += "; persistent_workers keeps their copies of the data set";
   const Message place = place_of(first);
   if (!place.empty()) finding.message += ";" + place;
+  finding.message += " (harmless if no sample depends on it)";
   for (const StartEvent* change : changes)
     finding.prove(text_fact("setting", as_name(change->path), kShimSource, change->at));
   finding.rule_out("a value that no sample depends on", "the code for a sample reads it");

@@ -744,7 +744,7 @@ def kept_settings():
     for job, setting in KEPT_SETTINGS:
         yield Case(f"data-settings-{job.replace(' --method ', '-')}", f"kept_settings.py {job}", first="DLP0804", severity="warning",
                    confidence="likely", verdicts=("warn",), evidence={"setting": equals(setting)}, **common)
-    for job in ("new-workers", "shared", "peek", "unread", "counts"):
+    for job in ("new-workers", "shared", "peek", "unread", "counts", "errors"):
         yield Case(f"data-settings-not-{job}", f"kept_settings.py {job}", silent=True, verdicts=("pass",), **common)
 
 

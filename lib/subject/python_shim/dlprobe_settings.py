@@ -17,12 +17,29 @@ _MOST_PIECES = 4000  # of a setting
 _MOST_OF_LIST = 16
 _CALLED = ("__call__", "__getitem__", "__getitems__", "__iter__", "__next__", "forward")  # by no name
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD")
+_PASSES_OVER_NOTHING = ("FOR_", "SETUP_", "SEND")
 _FUNCTION, _METHOD = type(items), type(tell.__get__(1))
 _WRAPPERS = "torch.utils.data."
 
 
 def _is_read(module):
     return is_users_module(sys.modules.get(module)) or str(module).startswith(_WRAPPERS)
+
+
+def _surely_run(code):
+    """The instructions that no condition passes over (of loops all are), and that are not those of a handler of exceptions: what is
+    read only there may never be."""
+    dis, end, is_handler, before = sys.modules["dis"], 0, False, ""
+    for each in dis.get_instructions(code):
+        is_handler = is_handler or each.opname == "PUSH_EXC_INFO"
+        if each.offset >= end and not is_handler:
+            yield each
+        is_jump = each.opcode in dis.hasjrel or each.opcode in dis.hasjabs
+        if is_jump and not each.opname.startswith(_PASSES_OVER_NOTHING):
+            end = max(end, each.argval)
+        if each.opname == "RERAISE" and before == "POP_EXCEPT":
+            is_handler = False
+        before = each.opname
 
 
 class _Settings(dict):
@@ -94,14 +111,13 @@ class _Settings(dict):
         if code in self._codes:
             return
         self._codes.add(code)
-        for each in sys.modules["dis"].get_instructions(code):
+        for each in _surely_run(code):
             if each.opname in _READS:
                 self._names.add(each.argval)
             elif each.opname == "LOAD_GLOBAL" and each.argval in known:
                 self._use_global(each.argval, known[each.argval], known["__name__"])
-        for each in code.co_consts:
-            if type(each) is type(code):
-                self._read_code(each, known)
+            elif type(each.argval) is type(code):
+                self._read_code(each.argval, known)
 
     def _use_global(self, name, value, module):
         if type(value) is type(sys):

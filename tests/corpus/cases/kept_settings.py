@@ -52,15 +52,35 @@ class Numbered(Dataset):
     def progress(self):
         return self.notes
 
+    def current(self):
+        return self.epoch
+
     def draw(self, index):
-        epoch = self.shared.item() if self.kind == "shared" else self.epoch
-        return numpy.random.default_rng((epoch, index)).normal()
+        return numpy.random.default_rng((self.current(), index)).normal()
 
     def __getitem__(self, index):
         logger.debug("sample %d", index)
         Numbered.served += 1
         self.cache[index] = self.draw(index)
         return self.scale(torch.tensor([float(self.names[index] + LEVEL), self.cache[index]]))
+
+
+class Shared(Numbered):
+    def current(self):
+        return self.shared.item()
+
+
+class NamedInErrors(Numbered):
+    """Reads it where no sample comes to."""
+
+    def __getitem__(self, index):
+        if index >= SAMPLES:
+            raise IndexError("no sample %d in epoch %d" % (index, self.notes))
+        try:
+            return super().__getitem__(index)
+        except ValueError:
+            logger.error("in epoch %d", self.notes)
+            raise
 
 
 class Stream(IterableDataset):
@@ -83,7 +103,8 @@ def main():
     parser.add_argument("kind")
     parser.add_argument("--method", default="fork")
     options = parser.parse_args()
-    dataset = (Stream if options.kind in ("stream", "counts") else Numbered)(options.kind)
+    kinds = {"stream": Stream, "counts": Stream, "shared": Shared, "errors": NamedInErrors}
+    dataset = kinds.get(options.kind, Numbered)(options.kind)
     data = Subset(dataset, range(SAMPLES)) if options.kind == "wrapped" else dataset
     loader = DataLoader(data, 4, num_workers=2, persistent_workers=options.kind != "new-workers", multiprocessing_context=options.method)
     epochs = []
