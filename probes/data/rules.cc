@@ -495,7 +495,7 @@ std::optional<Finding> missing_samples(const Run& run) {
                         describe_some(run, finding.processes));
   const Message place = place_of(first);
   if (!place.empty()) finding.message += ";" + place;
-  finding.message += " (harmless if it is to leave out so many)";
+  finding.message += " (harmless if so many are left out on purpose)";
   finding.prove(
       count_fact("compared_samples", static_cast<uint64_t>(count), kShimSource, first.at));
   finding.remedies.push_back(

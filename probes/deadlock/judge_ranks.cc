@@ -333,7 +333,7 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
     return ": " + name_ranks(job, *through) + (through->size() == 1 ? " is" : " are") +
            (is_at_end(first) ? " at the end of the program, be it by an exception"
                              : " through with the data, without workers any more") +
-           (is_known ? "" : ", or never began with it") + ", the others are in the middle of it";
+           (is_known ? "" : ", or never began to read it") + ", the others are in the middle of it";
   }
   const auto waits_for_call = [&](const RankGroup& group) {
     return is_in(job[group.front()], MeetingKind::kCall);

@@ -230,9 +230,10 @@ RootCause never_ends(const Facts& facts, size_t index) {
   Finding finding = finding_about(facts, FindingCode::kPipeWithoutPeer, Confidence::kLikely,
                                   user_frame(*reader.thread) == nullptr ? maker : reader);
   finding.processes = {reader.process->key, maker.process->key};
-  finding.message = words_of_wait(facts, reader) +
-                    ": no end of its input comes, for fork gave these a copy of the pipe, and " +
-                    name_of(facts, maker) + " alone has closed it; " + words_of_wait(facts, maker);
+  finding.message = words_of_wait(facts, reader) + ": its input never ends, for " +
+                    name_of(facts, maker) +
+                    " has closed it, but those it forked still hold a copy of the pipe; " +
+                    words_of_wait(facts, maker);
   if (may_be_woken_by_signal(reader)) {
     finding.severity = Severity::kWarning;
     finding.message += ", unless a signal wakes it";

@@ -100,8 +100,10 @@ void blame_failed_task(const Facts& facts, RootCause& cause) {
   finding.message = (failed.count == 1 ? Message("a task")
                                        : counted(static_cast<uint64_t>(failed.count), "task")) +
                     " of " + describe(*facts.run, process.key) + " ended with " + what +
-                    (is_of_loop ? ", which nobody has asked for; " : "; ") + finding.message;
-  if (finding.code == FindingCode::kConsumerStuck) {
+                    (is_of_loop ? ", which nobody has asked for; " : "; that may be why: ") +
+                    finding.message;
+  // Of a future nobody knows whether its exception was asked for.
+  if (is_of_loop && finding.code == FindingCode::kConsumerStuck) {
     finding.code = FindingCode::kWaitsForMissingThread;
     if (waits_at_queue_of_loop(waiter)) finding.severity = Severity::kError;
   }
@@ -112,7 +114,8 @@ void blame_failed_task(const Facts& facts, RootCause& cause) {
   }
   finding.remedies.insert(
       finding.remedies.begin(),
-      {.title = "Mend what was raised, and let who waits hear of it: ask each task for its result",
+      {.title =
+           "Fix that exception, and ask each task for its result: then the program ends, not waits",
        .commands = {is_of_loop ? "async with asyncio.TaskGroup() as group: group.create_task(...)"
                                : "future.add_done_callback(lambda done: done.result())"},
        .verify = "dlprobe deadlock --pid PID"});

@@ -73,10 +73,9 @@ RootCause worker_that_hands_on(const Facts& facts, size_t index) {
 // One that was made to keep others out, and outlived who made it.
 Remedy remedy_for_file(const WaitedFile& file) {
   return {.title =
-              "If nobody is at work under that file, the process that made it ended without "
-              "removing it: remove it. A lock of flock(2) ends with its process",
-          .commands = {"ls -l " + as_path(file.path), "rm " + as_path(file.path),
-                       "fcntl.flock(file, fcntl.LOCK_EX)"}};
+              "If it is the lock file of a process that has ended, remove it. A lock of flock(2) "
+              "ends with its process",
+          .commands = {"ls -l " + as_path(file.path), "fcntl.flock(file, fcntl.LOCK_EX)"}};
 }
 
 RootCause slow_worker(const Facts& facts, size_t index) {

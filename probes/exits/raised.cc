@@ -340,7 +340,7 @@ const StartEvent* unasked_task(const Run& run) {
 
 Message of_unasked_task(const Run& run, const StartEvent& event) {
   if (is_rest_of_data(event))
-    return say("the data of {} ended at an exception, and the rest of its part never came: {}{}{}",
+    return say("an exception ended the data of {}, and its other samples never came: {}{}{}",
                describe(run, event.process), as_text(first_line(event.message)), where(event),
                caused_by(event));
   return say("a task in {} failed, and nobody asked for its result: {}{}{}",

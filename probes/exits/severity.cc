@@ -82,19 +82,17 @@ Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   if (!is_of_loader(facts, *death.process)) return Severity::kWarning;
   if (was_survived(facts, death)) return Severity::kWarning;
   if (death.process->role != Role::kWorker) return Severity::kError;
+  const bool has_exited = judged.cause.code == FindingCode::kWorkerExited;
   if (trainer_ended_well(facts, death)) {
-    const bool may_answer_so =
-        judged.cause.code == FindingCode::kWorkerExited && !lost_unasked_results(facts, death);
+    const bool may_answer_so = has_exited && !lost_unasked_results(facts, death);
     return may_answer_so || was_asked_by_parent(facts, death) ? Severity::kInfo
                                                               : Severity::kWarning;
   }
   const ProcessInfo* trainer = trainer_of(facts, *death.process);
   const bool goes_on = trainer != nullptr && death_of(facts, trainer->key) == nullptr;
-  // As far as is known the trainer may have wanted it so.
-  const bool may_be_wanted = judged.cause.code == FindingCode::kWorkerExited ||
-                             (death.signal != 0 && death.sent == nullptr);
-  const bool has_exited = judged.cause.code == FindingCode::kWorkerExited;
   if (goes_on && has_exited && ends_so_each_time(facts, death)) return Severity::kInfo;
+  // As far as is known the trainer may have wanted it so.
+  const bool may_be_wanted = has_exited || (death.signal != 0 && death.sent == nullptr);
   return goes_on && may_be_wanted ? Severity::kWarning : Severity::kError;
 }
 

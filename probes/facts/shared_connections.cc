@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,13 +68,23 @@ Connections connections_of(const Run& run) {
   return connections;
 }
 
+// Workers of two epochs never live together.
+std::vector<ProcessKey> readers_of_one_loader(const Connection& connection) {
+  std::map<std::optional<uint64_t>, std::vector<const StartEvent*>> loaders;
+  for (const StartEvent* event : connection.told)
+    loaders[event->loader].push_back(event);
+  for (const auto& events : loaders | std::views::values)
+    if (auto readers = processes_of(events); readers.size() > 1) return readers;
+  return {};
+}
+
 std::vector<ProcessKey> readers_of(const Connection& connection) {
   constexpr uint32_t kReadsThatProve = 3;
   if (!connection.at_once.empty()) return connection.at_once;
   std::vector<ProcessKey> readers;
   for (const auto& [process, reads] : connection.reads)
     if (reads >= kReadsThatProve) readers.push_back(process);
-  return readers.size() > 1 ? readers : processes_of(connection.told);
+  return readers.size() > 1 ? readers : readers_of_one_loader(connection);
 }
 
 Finding finding_of(const Run& run, const Connection& connection, std::vector<ProcessKey> readers) {

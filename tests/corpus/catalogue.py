@@ -373,7 +373,10 @@ def shared_handles():
         yield ends_well(f"shared-{kind}-not", f"{job} --healthy", pace="quick")
     yield Case("run-shared-connection", "shared_handles.py connection", probe="run", needs="python", pace="quick",
                first="DLP0205", severity="error", confidence="certain", verdicts=("fail",), exit_codes=(0,))
-    for job in ("lines", "records", "connection"):  # over before anybody looks twice
+    # An error where a look from outside meets two that read at once; else the workers say so.
+    yield Case("run-shared-reader-connection", "shared_reader.py connection", probe="run", needs="torch", pace="quick", first="DLP0205",
+               evidence={"reads_at": holds("at shared_reader.py:")}, verdicts=("warn", "fail"), exit_codes=(0,))
+    for job in ("lines", "records"):  # over before anybody looks twice
         yield Case(f"run-shared-reader-{job}", f"shared_reader.py {job}", probe="run", needs="torch", pace="quick", first="DLP0205",
                    severity="warning", confidence="likely", verdicts=("warn",), exit_codes=(0,))
     for job in ("at-offset", "reopened", "lazy", "one-reads", "logs", "trainer-reads", "records --workers 1", "connection-lazy",
@@ -774,7 +777,7 @@ def partial_data():
 
 
 UNASKED = ("apply", "map-async", "threads-apply", "submit", "executor-map", "threads-submit")
-ASKED = ("get", "map", "one-by-one", "error-callback", "successful", "early-break", "result", "exception", "done-callback", "asyncio", "list-map")
+ASKED = ("get", "map", "one-by-one", "error-callback", "successful", "early-break", "result", "exception", "done-callback", "asyncio", "list-map", "list-map-of-many")
 
 
 def unasked():

@@ -7,7 +7,7 @@ import os
 import sys
 from itertools import islice
 
-from dlprobe_data import digest, place_of
+from dlprobe_data import digest, place_of, storage_of, version_of
 from dlprobe_hooks import Noticed
 from dlprobe_random import items
 from dlprobe_start import tell
@@ -89,14 +89,6 @@ class _Hook:
 # ---- in a worker
 
 
-def _version_of(tensor):
-    """How often it was written to; those of inference mode do not count that."""
-    try:
-        return tensor._version
-    except RuntimeError:
-        return 0
-
-
 class _Sent:
     def __init__(self, queue, loop, fields):
         self._queue, self._loop, self._log = queue, loop, _Log("batches-sent", fields)
@@ -128,12 +120,12 @@ class _Sent:
             if each.layout != torch.strided or each.device.type != "cpu":
                 answers.append(False)
                 continue
-            storage = each.untyped_storage() if hasattr(each, "untyped_storage") else each.storage()  # torch 2.0
+            storage = storage_of(each)
             address, is_shared = storage._cdata, storage.is_shared()
             reference, version = self._storages.get(address, (None, 0))
-            is_written = _version_of(each) > version
+            is_written = version_of(each) > version
             answers.append(now.setdefault(address, not is_shared if reference is None else is_shared and is_written))
-            self._storages[address] = reference or make_reference(storage), max(version, _version_of(each))
+            self._storages[address] = reference or make_reference(storage), max(version, version_of(each))
         return answers
 
 
@@ -185,11 +177,11 @@ def _watch_rest(error, frame):
     if frame.f_code.co_name != "_process_data" or raising._dataset_kind != sys.modules["torch.utils.data.dataloader"]._DatasetKind.Iterable:
         return
     pipe, kind = os.fstat(raising._worker_result_queue._reader.fileno()).st_ino, error.exc_type.__name__
-    iterator = sys.modules["weakref"].ref(raising)
+    iterator, received = sys.modules["weakref"].ref(raising), raising._rcvd_idx
 
     def notice(instance, _frame):
         is_it = instance is iterator()
-        if is_it:
+        if is_it and instance._rcvd_idx >= received:  # it is no new epoch of it
             tell("result-lost", type=kind, again=kind, loader=pipe)
         return not is_it and iterator() is not None
 

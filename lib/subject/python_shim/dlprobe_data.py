@@ -107,6 +107,18 @@ def _bytes_of(value, depth=0):
         raise Unknown
 
 
+def storage_of(tensor):
+    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()  # torch 2.0
+
+
+def version_of(tensor):
+    """How often it was written to; those of inference mode do not count that."""
+    try:
+        return tensor._version
+    except RuntimeError:
+        return 0
+
+
 def digest(sample, most=None):  # of its pieces
     total = 0
     for piece in islice(_bytes_of(sample), most):
@@ -116,9 +128,12 @@ def digest(sample, most=None):  # of its pieces
 
 def end_by(error):
     """"end": it came out of the generator by which a data set iterates, and that has no more, then."""
-    fetch = Trace(error).frame_of("torch/utils/data/_utils/fetch.py", "fetch")
-    data = getattr(fetch.f_locals["self"], "dataset_iter", None) if fetch is not None else None
-    return "end" if type(data) is type(_ for _ in ()) and data.gi_frame is None else None
+    try:
+        fetch = Trace(error).frame_of("torch/utils/data/_utils/fetch.py", "fetch")
+        data = vars(fetch.f_locals["self"]).get("dataset_iter") if fetch is not None else None
+        return "end" if type(data) is type(_ for _ in ()) and data.gi_frame is None else None
+    except Exception:
+        return None  # the error itself is told, at least
 
 
 def _samples_of(fetcher, frame, most):

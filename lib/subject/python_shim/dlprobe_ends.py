@@ -37,7 +37,7 @@ def _append(name, line):
 
 
 def _lines_of(name):
-    with open(os.path.join(FOLDER, name), encoding="utf-8") as lines:
+    with open(os.path.join(FOLDER, name), encoding="utf-8", newline="\n") as lines:
         return [line.rstrip("\n").split(" ", 1) for line in lines]
 
 
@@ -105,7 +105,7 @@ def shut_down(trace, is_interpreter):
     return {"wanted": "interpreter"} if starts and is_interpreter else {}
 
 
-def _names_in_library(module):
+def _text_in_library(module):
     folder = os.path.dirname(os.__file__)
     for file in (module + ".py", os.path.join(module, "__init__.py")):
         if os.path.exists(os.path.join(folder, file)):
@@ -122,7 +122,9 @@ def _hidden_module(error):
     name, file = getattr(module, "__name__", None), getattr(module, "__file__", None)
     if type(module) is not type(sys) or name not in getattr(sys, "stdlib_module_names", ()) or not file or not is_users_file(file):
         return {}
-    return {"wanted": "module", "path": os.path.abspath(file)} if asked and asked in _names_in_library(name) else {}
+    text = _text_in_library(name)
+    is_there = asked and any(each % asked in text for each in ("def %s(", "class %s", "'%s'", '"%s"', "\n%s ="))
+    return {"wanted": "module", "path": os.path.abspath(file)} if is_there else {}
 
 
 def _made_by_parent(trace):

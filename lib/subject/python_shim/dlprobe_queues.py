@@ -41,13 +41,13 @@ class _Buffer(deque):
 
     def append(self, thing):
         mark = None
-        if self._count < _MOST_THINGS and "numpy" in sys.modules:
-            try:
-                mark = self._look(thing, sys._getframe(1))
-            except Exception:
-                pass
         try:
             self._look_at_tensors(thing, sys._getframe(1))
+            if self._count < _MOST_THINGS and "numpy" in sys.modules:
+                mark = self._look(thing, sys._getframe(1))
+        except Exception:
+            pass
+        try:
             before_put(thing, self._pipe)
         except Exception as error:
             pass_on(error)

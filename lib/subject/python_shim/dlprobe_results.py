@@ -1,5 +1,5 @@
 """Results of pools and executors that are exceptions, and that nobody asked for until they were freed or the program ended: the
-work was lost in silence. Nothing is done for a result of a task that works.
+work was lost in silence. Of a task that works it is noted that somebody asked.
 """
 import atexit
 import os
@@ -12,50 +12,39 @@ from dlprobe_trace import entries_of, users_place
 
 _owner = os.getpid()
 _MOST_KEPT = 64
-_told = set()  # of each place once
-_failed = {}  # by its address: a weak reference to the result, its exception, and how that was raised by then
+_done = set()  # exceptions, by class and line, that were told or asked for: who asks for one knows of the others
+_failed = {}  # by its address: a weak reference to the result, which exception it is, and what is told of it
 _asked = sys.modules["weakref"].WeakSet()  # before they came
 
 
 def _is_freed(address, _reference=None):
     try:
-        _reference, error, trace = _failed.pop(address)
-        is_raised_again = error.__traceback__ is not trace  # to who asked
-        if not is_raised_again and os.getpid() == _owner:
-            _tell(error)
+        _reference, key, fields = _failed.pop(address)
+        if key not in _done and os.getpid() == _owner:
+            _done.add(key)
+            tell("result-lost", **fields)
     except Exception:
         pass
 
 
-def _key_of(error):
-    return type(error), _place_of(error).get("line")
-
-
-def _tell(error):
-    if _key_of(error) not in _told:
-        _told.add(_key_of(error))
-        tell("result-lost", message=describe(error), type=type(error).__name__,
-             again=type(error).__name__ if _is_remote(error) else None, **_place_of(error))
-
-
-def _place_of(error):
-    return users_place(entries_of(error))
-
-
-def _is_remote(error):
-    return type(error.__cause__).__name__.endswith("RemoteTraceback") or not entries_of(error)
-
-
-def _note(result, error, waiters):
-    if waiters or result in _asked or not isinstance(error, Exception) or len(_failed) >= _MOST_KEPT or _key_of(error) in _told:
+def _note(result, error, is_awaited):
+    """Keeps nothing of the exception itself: its frames may have the result."""
+    if not isinstance(error, Exception) or len(_failed) >= _MOST_KEPT:
         return
-    if _is_remote(error) or _place_of(error):
+    place, kind = users_place(entries_of(error)), type(error).__name__
+    is_remote = type(error.__cause__).__name__.endswith("RemoteTraceback") or not entries_of(error)
+    key = kind, place.get("file"), place.get("line")
+    if is_awaited or result in _asked:
+        _done.add(key)
+    elif key not in _done and (is_remote or place):
         reference = sys.modules["weakref"].ref(result, partial(_is_freed, id(result)))
-        _failed[id(result)] = reference, error, error.__traceback__
+        _failed[id(result)] = reference, key, dict(place, message=describe(error), type=kind, again=kind if is_remote else None)
 
 
 def _ask(result, _frame):
-    _failed.pop(id(result), None)
+    known = _failed.pop(id(result), None)
+    if known is not None:
+        _done.add(known[1])
     if result is not None:
         _asked.add(result)
 
@@ -94,11 +83,11 @@ class _Success:
 
 
 def hook_pool(module):
-    _watch(module.ApplyResult, "successful")
+    _watch(module.ApplyResult, "get", "successful")
     module.ApplyResult._success = _Success()
 
 
 def hook_futures(module):
-    _watch(module.Future, "exception", "add_done_callback")
+    _watch(module.Future, "result", "exception", "add_done_callback")
     call_before(module.Future, "set_exception", lambda future, error: _note(
         future, error, future._done_callbacks or future._condition._waiters))

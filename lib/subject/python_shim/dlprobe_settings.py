@@ -19,6 +19,7 @@ _CALLED = ("__call__", "__getitem__", "__getitems__", "__iter__", "__next__", "f
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD")
 _PASSES_OVER_NOTHING = ("FOR_", "SETUP_", "SEND")
 _FUNCTION, _METHOD = type(items), type(tell.__get__(1))
+_WRAPPED = (staticmethod, classmethod)
 _WRAPPERS = "torch.utils.data."
 
 
@@ -27,13 +28,15 @@ def _is_read(module):
 
 
 def _surely_run(code):
-    """The instructions that no condition passes over (of loops all are), and that are not those of a handler of exceptions: what is
-    read only there may never be."""
+    """The instructions up to the first return that no condition passes over (of loops all are), and that are not those of a handler
+    of exceptions: what is read only elsewhere may never be."""
     dis, end, is_handler, before = sys.modules["dis"], 0, False, ""
     for each in dis.get_instructions(code):
         is_handler = is_handler or each.opname == "PUSH_EXC_INFO"
         if each.offset >= end and not is_handler:
             yield each
+        if each.opname in ("RETURN_VALUE", "RETURN_CONST"):
+            return
         is_jump = each.opcode in dis.hasjrel or each.opcode in dis.hasjabs
         if is_jump and not each.opname.startswith(_PASSES_OVER_NOTHING):
             end = max(end, each.argval)
@@ -97,7 +100,7 @@ class _Settings(dict):
                 self._use(("%s.%s" % (path, name)).lstrip("."), own[name])
             elif owner is not None:
                 member = vars(owner)[name]
-                member = member.fget if type(member) is property else getattr(member, "__func__", member)
+                member = member.fget if type(member) is property else member.__func__ if type(member) in _WRAPPED else member
                 if type(member) is _FUNCTION:
                     self._read(member)
                 elif is_users_module(sys.modules.get(owner.__module__)):
@@ -128,14 +131,14 @@ class _Settings(dict):
 
 
 def _settings_of(dataset, collate):
-    return _Settings(dataset=dataset, collate_fn=collate) if "dis" in sys.modules else {}
+    return dict(_Settings(dataset=dataset, collate_fn=collate)) if "dis" in sys.modules else {}  # nothing of them is kept
 
 
 # ---- in a trainer
 
 
 class _Trainer:
-    def __init__(self, loader, settings):
+    def __init__(self, settings):
         self.settings, self._epochs, self._told = settings, 0, set()
 
     def look(self, loader):
@@ -162,7 +165,7 @@ def look_at_trainer(loader):
     if not _trainers:
         _trainers.append(sys.modules["weakref"].WeakKeyDictionary())
     if loader._iterator is None:
-        _trainers[0][loader] = _Trainer(loader, _settings_of(loader.dataset, loader.collate_fn))
+        _trainers[0][loader] = _Trainer(_settings_of(loader.dataset, loader.collate_fn))
     elif loader in _trainers[0]:
         _trainers[0][loader].look(loader)
 

@@ -5,13 +5,14 @@ import os
 import sys
 import time
 
-from dlprobe_data import digest
+from dlprobe_data import digest, storage_of, version_of
 from dlprobe_hooks import call_before
 from dlprobe_start import tell
 from dlprobe_trace import users_line
 
 _MOST_PARTS = 16  # of memory, of one process
 _MOST_TIMES = 16  # of each
+_MOST_KEYS = 4096
 _CLOCK_BOOTTIME = 7  # linux/time.h
 
 _keys = {}  # by the address of a storage: how other processes know its memory
@@ -23,10 +24,6 @@ def _now():
 
 def _checksum(tensor):
     return digest(tensor.detach())[-4:]
-
-
-def _storage_of(tensor):
-    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()  # torch 2.0
 
 
 def _part_of(tensor):
@@ -64,14 +61,14 @@ def _name_of(key, part):
 
 class _Sent:
     def __init__(self, tensor, part, place):
-        storage = _storage_of(tensor)
+        storage = storage_of(tensor)
         self._part, self._address = part, storage._cdata
         self._reference = sys.modules["torch.multiprocessing.reductions"].StorageWeakRef(storage)  # keeps the address taken
         self._place, self.count, self._version, self._new = place, 0, -1, []
 
     def add(self, tensor):
-        self._new.append("%d %s" % (_now(), _checksum(tensor) if tensor._version > self._version else "-"))
-        self._version = tensor._version
+        self._new.append("%d %s" % (_now(), _checksum(tensor) if version_of(tensor) > self._version else "-"))
+        self._version = version_of(tensor)
         self.tell()
 
     def tell(self):
@@ -97,7 +94,7 @@ _sent, _taken = _Parts(), _Parts()
 
 def before_send(tensor, frame):
     part = _part_of(tensor)
-    sent = part and _sent.of((_storage_of(tensor)._cdata, part), lambda: _Sent(tensor, part, users_line(frame)))
+    sent = part and _sent.of((storage_of(tensor)._cdata, part), lambda: _Sent(tensor, part, users_line(frame)))
     if sent:
         sent.add(tensor)
 
@@ -110,7 +107,7 @@ def _before_pickle(tensor):
 
 
 def _after_take(tensor):
-    part, key = _part_of(tensor), _keys.get(_storage_of(tensor)._cdata)
+    part, key = _part_of(tensor), _keys.get(storage_of(tensor)._cdata)
     if part and key is not None:
         name = _name_of(key, part)
         taken = _taken.of(name, _Taken)
@@ -120,6 +117,8 @@ def _after_take(tensor):
 
 def hook(module):
     def before_set(_cache, key, reference):
+        if len(_keys) == _MOST_KEYS:
+            _keys.clear()  # most are of memory that was freed
         _keys[reference.cdata] = key
         for sent in _sent.all():
             sent.tell()

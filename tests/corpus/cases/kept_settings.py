@@ -81,6 +81,7 @@ class NamedInErrors(Numbered):
         except ValueError:
             logger.error("in epoch %d", self.notes)
             raise
+        return self.notes
 
 
 class Stream(IterableDataset):

@@ -72,6 +72,7 @@ JOBS = {
     "done-callback": lambda: with_executor(lambda executor: [each.add_done_callback(failed.append) for each in submit_all(executor)]),
     "asyncio": lambda: asyncio.new_event_loop().run_until_complete(gather()),
     "list-map": lambda: with_executor(lambda executor: caught(lambda: list(executor.map(decode, range(6)))), threads),
+    "list-map-of-many": lambda: with_executor(lambda executor: caught(lambda: list(executor.map(decode, [3] * 6))), threads),
 }
 
 if __name__ == "__main__":

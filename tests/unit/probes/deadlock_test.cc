@@ -1685,7 +1685,7 @@ TEST(Deadlock, AReaderWhoseInputForkedWorkersKeepOpen) {
   const Verdict verdict = scene.examine();
   const auto finding = find(verdict, FindingCode::kPipeWithoutPeer);
   ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("no end of its input comes"));
+  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("its input never ends"));
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kPipeWithoutPeer);
   scene.run(scene.main(kOther));
   EXPECT_FALSE(find(scene.examine(), FindingCode::kPipeWithoutPeer)) << "it may yet write";

@@ -1570,8 +1570,8 @@ TEST_F(Raised, DataThatEndedAtAnExceptionWithWhichTheProgramWentOnIsTold) {
   const Finding finding = only();
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_THAT(finding.message.plain(),
-              HasSubstr("the data of worker 101 ended at an exception, and the rest of its part "
-                        "never came: KeyError: 'x' at data.py:7 in __iter__"));
+              HasSubstr("an exception ended the data of worker 101, and its other samples never "
+                        "came: KeyError: 'x' at data.py:7 in __iter__"));
   scene.run().start_events.back().loader.reset();
   EXPECT_TRUE(examine().findings.empty()) << "that is a task's";
 }

@@ -109,7 +109,7 @@ TEST(Pace, AFileThatItsMakerLeftBehindIsNamed) {
   ASSERT_TRUE(lonely);
   EXPECT_THAT(lonely->message.plain(), testing::HasSubstr("maybe until the file /data/cache.lock "
                                                           "is removed, which no process has open"));
-  EXPECT_EQ(lonely->remedies.front().commands.at(1).plain(), "rm /data/cache.lock");
+  EXPECT_EQ(lonely->remedies.front().commands.at(0).plain(), "ls -l /data/cache.lock");
   EXPECT_EQ(lonely->severity, Severity::kInfo);
   scene.has_flock(7777, 600);
   EXPECT_THAT(finding()->message.plain(),

@@ -331,7 +331,7 @@ TEST(Ranks, ThoseWithoutWorkersAreThroughWithTheirData) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
   EXPECT_THAT(finding->message.plain(), HasSubstr("rank 1 (101) is through with the data"));
-  EXPECT_THAT(finding->message.plain(), HasSubstr("or never began with it"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("or never began to read it"));
 }
 
 TEST(Ranks, AJobThatMovesHasItsSlowestRank) {

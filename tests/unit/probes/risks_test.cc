@@ -408,6 +408,9 @@ TEST(SharedConnection, WorkersTellThatTheyReadFromIt) {
   EXPECT_EQ(findings[0].severity, Severity::kWarning);
   EXPECT_NE(findings[0].message.plain().find("port 5432"), std::string::npos);
   EXPECT_NE(findings[0].message.plain().find("train.py:12"), std::string::npos);
+  one.start_events.back().loader = 78;
+  EXPECT_TRUE(find_shared_handles(one, "x86_64").empty()) << "one worker in each epoch";
+  one.start_events.back().loader = 77;
   one.start_events.back().path = "socket:[4712]";
   EXPECT_TRUE(find_shared_handles(one, "x86_64").empty()) << "each has its own of a pool";
 }

@@ -398,8 +398,9 @@ TEST(Within, QueueThatATaskWasToFillWhichFailed) {
   const auto finding = find(scene.examine(), FindingCode::kWaitsForMissingThread);
   ASSERT_TRUE(finding);
   EXPECT_THAT(finding->message.plain(),
-              HasSubstr("a task of trainer 100 ended with OSError (load, /srv/data.py:6); trainer "
-                        "100 waits for an item of an empty queue.Queue (next, /srv/train.py:24)"));
+              HasSubstr("a task of trainer 100 ended with OSError (load, /srv/data.py:6); that may "
+                        "be why: trainer 100 waits for an item of an empty queue.Queue (next, "
+                        "/srv/train.py:24)"));
   EXPECT_EQ(finding->places.front().line, 6);
   EXPECT_THAT(finding->remedies.front().commands.front().plain(), HasSubstr("done.result()"));
 }
