@@ -153,61 +153,6 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, std::string_view
   if (facts.waits_again) facts.since = std::min(facts.since, facts.looks[same - 1].at);
 }
 
-// Who only waits for new clients beside others of its process leaves it to them to answer those
-// that it has: a server with a thread for each.
-bool only_lets_clients_in(const Facts& facts, const ThreadFacts& thread) {
-  return thread.need.kind == NeedKind::kNewClient && thread.still &&
-         std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
-           return other.process == thread.process && other.need.kind != NeedKind::kNewClient &&
-                  !other.is_main();
-         });
-}
-
-// Whether a thread may yet answer on a socket that it has: it can go on, and by more than a new
-// client of its process.
-bool may_answer(const Facts& facts, const ThreadFacts& thread) {
-  if (thread.doomed || only_lets_clients_in(facts, thread)) return false;
-  const bool is_parked = thread.need.kind == NeedKind::kNotification && thread.still;
-  return !is_parked || thread.need.others_may ||
-         std::ranges::any_of(thread.need.providers, [&](size_t each) {
-           const ThreadFacts& waker = facts.threads[each];
-           return !waker.doomed && !only_lets_clients_in(facts, waker);
-         });
-}
-
-// A lock that it has itself: signals may wake it, and their handlers run, but it gets nowhere.
-bool waits_for_itself(const ThreadFacts& thread) {
-  return thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
-         std::ranges::all_of(thread.looks, [&](const Look& look) {
-           const auto& futex = look.thread->futex;
-           return futex && futex->owner_tid == thread.thread->tid &&
-                  futex->address == futex_of(thread).address;
-         });
-}
-
-// A provider who can do something saves all who need him. What is left when nobody more is saved
-// cannot go on.
-void mark_doomed(Facts& facts) {
-  for (ThreadFacts& thread : facts.threads) {
-    const bool stands = thread.still || thread.polls_again || waits_for_itself(thread);
-    const bool waits = stands && thread.need.kind != NeedKind::kNothing;
-    thread.doomed = waits && !thread.need.others_may;
-  }
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (ThreadFacts& thread : facts.threads) {
-      if (!thread.doomed) continue;
-      const bool is_saved = std::ranges::any_of(thread.need.providers, [&](size_t provider) {
-        const ThreadFacts& other = facts.threads[provider];
-        return thread.need.kind == NeedKind::kChannel ? may_answer(facts, other) : !other.doomed;
-      });
-      if (!is_saved) continue;
-      thread.doomed = false;
-      changed = true;
-    }
-  }
-}
-
 }  // namespace
 
 const StackFrame* asker_of(const ThreadSnapshot& thread) {

@@ -109,7 +109,7 @@ class FutexNeed : public Waiter {
     // Whatever else of the program is at work, it wakes nobody who waits for a pool.
     if (waits_for_pool(thread_))
       std::erase_if(others,
-                    [&](size_t each) { return !is_of_a_pool(*facts_.threads[each].thread); });
+                    [&](size_t each) { return !hands_on_results(*facts_.threads[each].thread); });
     return others;
   }
 

@@ -28,13 +28,50 @@ void append(std::vector<T>& all, std::vector<T> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-std::vector<RootCause> find_causes(const Facts& facts) {
+std::vector<RootCause> find_stuck(const Facts& facts) {
   std::vector<RootCause> causes = find_lost_holders(facts);
   append(causes, find_lost_pools(facts));
   append(causes, find_lost_peers(facts));
   append(causes, find_circles(facts, causes));
   append(causes, find_closed_groups(facts, causes));
+  return causes;
+}
+
+// What stands beside a heartbeat. Of workers without a task that thread may be the one to give them
+// some: then it takes long until that is worth a word. No further task brings a lost result.
+void weigh_with_bystander(const Facts& facts, size_t bystander, RootCause& cause) {
+  const ThreadFacts& beat = facts.threads[bystander];
+  Finding& finding = cause.finding;
+  const bool is_lost = waits_for_pool(*facts.threads[cause.thread].thread);
+  const bool may_get_work =
+      !is_lost && std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+        return each.is_main() && each.role() == Role::kWorker && each.doomed &&
+               waits_for_task(facts, each);
+      });
+  const bool is_long = facts.last->at - facts.threads[cause.thread].since >= kLongRest;
+  if (may_get_work)
+    finding.severity = std::min(finding.severity, is_long ? Severity::kWarning : Severity::kInfo);
+  finding.confidence = std::min(finding.confidence, Confidence::kLikely);
+  finding.message += "; all the while " + words_of_wait(facts, beat);
+}
+
+// Where nobody is stuck otherwise, a heartbeat is taken to help nobody; `facts` then say so.
+std::vector<RootCause> find_stuck_beside_beats(Facts& facts) {
+  Facts without = facts;
+  const std::vector<size_t> bystanders = pass_over_bystanders(without);
+  if (bystanders.empty()) return {};
+  std::vector<RootCause> causes = find_stuck(without);
+  if (causes.empty()) return causes;
+  for (RootCause& cause : causes)
+    weigh_with_bystander(without, bystanders.front(), cause);
+  facts = std::move(without);
+  return causes;
+}
+
+std::vector<RootCause> find_causes(Facts& facts) {
+  std::vector<RootCause> causes = find_stuck(facts);
   std::vector<RootCause> of_ranks = find_late_ranks(facts, causes);
+  if (causes.empty() && of_ranks.empty()) causes = find_stuck_beside_beats(facts);
   // Who is late is worth a word only where nobody is stuck.
   if (causes.empty() && of_ranks.empty()) causes = find_slow_parts(facts);
   append(causes, std::move(of_ranks));
@@ -90,7 +127,7 @@ std::optional<Gap> missing_history(const Facts& facts) {
 }
 
 // What the snapshots prove.
-void judge(const RunCase& one, const Facts& facts, Verdict& verdict) {
+void judge(const RunCase& one, Facts& facts, Verdict& verdict) {
   const Run& run = one.run;
   const HostFacts& host = one.recording.header.host;
   std::vector<RootCause> causes = find_causes(facts);
@@ -241,7 +278,7 @@ Verdict examine_run(const RunCase& one) {
   const Run& run = one.run;
   const HostFacts& host = one.recording.header.host;
   Verdict verdict;
-  const Facts facts = facts_of(run, host);
+  Facts facts = facts_of(run, host);
   const bool never_started = run.end && run.end->reason == RunEndReason::kNotStarted;
   const bool ended = has_subject_ended(run);
   const bool moved_till_now = run.begin.looks_when_quiet && facts.last == nullptr;
@@ -298,7 +335,7 @@ Message all_well(const RecordingView& recording) {
 
 bool may_be_stuck(const RecordingView& recording) {
   if (recording.runs.empty()) return false;
-  const Facts facts = facts_of(recording.runs.back(), recording.header.host);
+  Facts facts = facts_of(recording.runs.back(), recording.header.host);
   if (facts.last == nullptr) return false;
   const std::vector<RootCause> causes = find_causes(facts);
   const bool is_told = std::ranges::any_of(

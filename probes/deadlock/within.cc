@@ -25,6 +25,12 @@ bool has_frame(const ThreadSnapshot& thread, std::string_view file, std::string_
   });
 }
 
+bool is_of_pool(const ThreadSnapshot& thread, std::string_view method) {
+  return std::ranges::any_of(thread.stack, [&](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "pool.py") && is_named(frame, method);
+  });
+}
+
 // A task that concurrent.futures.ThreadPoolExecutor has given to it.
 bool runs_task(const ThreadSnapshot& thread) {
   return has_frame(thread, "concurrent/futures/thread.py", "run");
@@ -128,10 +134,12 @@ bool waits_for_pool(const ThreadSnapshot& thread) {
          (asker->function.ends_with("wait") || asker->function.ends_with("next"));
 }
 
-bool is_of_a_pool(const ThreadSnapshot& thread) {
-  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
-    return frame.python && is_of_multiprocessing(frame.file, "pool.py");
-  });
+bool hands_on_results(const ThreadSnapshot& thread) {
+  return is_of_pool(thread, "_handle_results");
+}
+
+bool hands_on_tasks(const ThreadSnapshot& thread) {
+  return is_of_pool(thread, "_handle_tasks");
 }
 
 bool manages_an_executor(const ThreadSnapshot& thread) {

@@ -23,8 +23,9 @@ enum class QueueWait {
 QueueWait queue_wait(const ThreadSnapshot& thread);
 /// Whether it waits for a result of a multiprocessing.Pool, which a thread of the pool hands on.
 bool waits_for_pool(const ThreadSnapshot& thread);
-/// Whether it is a thread of such a pool's own.
-bool is_of_a_pool(const ThreadSnapshot& thread);
+/// Whether it is the thread by which such a pool takes its results in, or gives its tasks out.
+bool hands_on_results(const ThreadSnapshot& thread);
+bool hands_on_tasks(const ThreadSnapshot& thread);
 /// Whether it is the thread by which a ProcessPoolExecutor hears of its workers.
 bool manages_an_executor(const ThreadSnapshot& thread);
 /// Whether it waits in a concurrent.futures.Future for a result.

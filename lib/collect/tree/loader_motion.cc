@@ -27,16 +27,15 @@ void LoaderMotion::note_idle(const TrackedProcess& process, const Seen& then, Se
 }
 
 /// While a rank waits it may compute all the time (MPI polls), or make calls all the time (torch
-/// asks its store whether the others have come): one that goes on does both.
+/// asks its store whether the others have come): one that goes on does both. Calls of other threads
+/// than the main one may be a heartbeat's, or those of a manager that answers who asks again.
 bool LoaderMotion::has_moved(const TrackedProcess& process, const Seen& then, const Seen& now) {
   if (!now.shows_calls) return true;
   const bool called = now.io_calls != then.io_calls;
   const uint64_t ticks = now.cpu_ticks - std::min(then.cpu_ticks, now.cpu_ticks);
-  if (process.info.role == Role::kWorker) {
-    const bool by_main = !now.main_calls || now.main_calls != then.main_calls;
-    return called && (by_main || ticks > kPollTicks);
-  }
-  return process.info.rank ? called && ticks > kPollTicks : called || ticks > kIdleTicks;
+  const bool by_main = called && (!now.main_calls || now.main_calls != then.main_calls);
+  if (process.info.role == Role::kWorker) return by_main || (called && ticks > kPollTicks);
+  return process.info.rank ? called && ticks > kPollTicks : by_main || ticks > kIdleTicks;
 }
 
 void LoaderMotion::update(const ProcessTree& tree, BootNs now) {

@@ -60,7 +60,7 @@ void read_status(ProcessTree& tree, TrackedProcess& process) {
 
 // Of others it is not asked for: each file costs.
 std::optional<uint64_t> calls_of_main(const TrackedProcess& process) {
-  if (process.info.role != Role::kWorker) return std::nullopt;
+  if (!takes_part(process.info.role)) return std::nullopt;
   const std::string path = "task/" + std::to_string(process.key.pid) + "/io";
   const auto calls = chain(process.directory->read(path), parse_pid_io_calls);
   return calls ? std::optional(*calls) : std::nullopt;

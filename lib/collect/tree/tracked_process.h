@@ -30,7 +30,7 @@ struct TrackedProcess {
   ProcessSample sample;  ///< of the newest tick
   ProcessInfo info;      ///< as last recorded, or to be recorded
   RoleFacts facts;
-  std::optional<uint64_t> main_calls;  ///< io_calls of its main thread: of a worker
+  std::optional<uint64_t> main_calls;  ///< io_calls of its main thread: of trainers, workers
   uint64_t vm_pages = 0;               ///< of its address space, at the newest tick
   bool may_see_memory = false;         ///< the kernel shows its addresses, so also its exit code
   bool info_changed = true;

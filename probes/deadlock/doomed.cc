@@ -1,0 +1,115 @@
+// Who of the threads that wait cannot go on.
+
+#include <algorithm>
+
+#include "probes/deadlock/facts.h"
+#include "probes/deadlock/within.h"
+#include "probes/facts/waits.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+// Who only waits for new clients beside others of its process leaves it to them to answer those
+// that it has: a server with a thread for each.
+bool only_lets_clients_in(const Facts& facts, const ThreadFacts& thread) {
+  return thread.need.kind == NeedKind::kNewClient && thread.still &&
+         std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
+           return other.process == thread.process && other.need.kind != NeedKind::kNewClient &&
+                  !other.is_main();
+         });
+}
+
+// Whether a thread may yet answer on a socket that it has: it can go on, and by more than a new
+// client of its process.
+bool may_answer(const Facts& facts, const ThreadFacts& thread) {
+  if (thread.doomed || only_lets_clients_in(facts, thread)) return false;
+  const bool is_parked = thread.need.kind == NeedKind::kNotification && thread.still;
+  return !is_parked || thread.need.others_may ||
+         std::ranges::any_of(thread.need.providers, [&](size_t each) {
+           const ThreadFacts& waker = facts.threads[each];
+           return !waker.doomed && !only_lets_clients_in(facts, waker);
+         });
+}
+
+// A lock that it has itself: signals may wake it, and their handlers run, but it gets nowhere.
+bool waits_for_itself(const ThreadFacts& thread) {
+  return thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
+         std::ranges::all_of(thread.looks, [&](const Look& look) {
+           const auto& futex = look.thread->futex;
+           return futex && futex->owner_tid == thread.thread->tid &&
+                  futex->address == futex_of(thread).address;
+         });
+}
+
+// Whether a provider who can do something saves one who needs him.
+bool is_saved(const Facts& facts, const ThreadFacts& thread) {
+  return std::ranges::any_of(thread.need.providers, [&](size_t provider) {
+    const ThreadFacts& other = facts.threads[provider];
+    return thread.need.kind == NeedKind::kChannel ? may_answer(facts, other) : !other.doomed;
+  });
+}
+
+// What is left when nobody more is saved cannot go on.
+template <class IsSaved>
+void save_who_can_go_on(Facts& facts, IsSaved can_go_on) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (ThreadFacts& thread : facts.threads) {
+      if (!thread.doomed || !can_go_on(thread)) continue;
+      thread.doomed = false;
+      changed = true;
+    }
+  }
+}
+
+void doom_who_stands(Facts& facts) {
+  for (ThreadFacts& thread : facts.threads) {
+    const bool stands = thread.still || thread.polls_again || waits_for_itself(thread);
+    const bool waits = stands && thread.need.kind != NeedKind::kNothing;
+    thread.doomed = waits && !thread.need.others_may;
+  }
+}
+
+// Beside the main thread, at one place in a sleep or a wait with a timeout at look after look: a
+// heartbeat, a monitor.
+bool is_bystander(const ThreadFacts& thread) {
+  constexpr double kMostOfABeat = 0.05;  // of a core
+  const bool is_of_job = thread.role() == Role::kTrainer || thread.role() == Role::kWorker;
+  const bool is_timed = thread.thread->futex && thread.thread->futex->timed;
+  const bool sleeps = thread.need.kind == NeedKind::kNothing && thread.thread->wait.ends_in_ns;
+  return is_of_job && !thread.is_main() && thread.same_stack && (is_timed || sleeps) &&
+         core_share(thread, thread.looks.size()).run < kMostOfABeat;
+}
+
+// Where many could end the wait: the ends of a pipe, the users of a semaphore, a child's threads,
+// whoever has tasks for a pool.
+bool is_for_anybody(const ThreadFacts& thread) {
+  return thread.need.kind == NeedKind::kChannel || thread.need.kind == NeedKind::kSharedCount ||
+         thread.need.kind == NeedKind::kChild || hands_on_tasks(*thread.thread);
+}
+
+}  // namespace
+
+void mark_doomed(Facts& facts) {
+  doom_who_stands(facts);
+  save_who_can_go_on(facts, [&](const ThreadFacts& thread) { return is_saved(facts, thread); });
+}
+
+std::vector<size_t> pass_over_bystanders(Facts& facts) {
+  constexpr BootNs kLongWatch = 6 * kSecond;
+  std::vector<size_t> bystanders;
+  for (size_t i = 0; i < facts.threads.size() && facts.span >= kLongWatch; ++i)
+    if (is_bystander(facts.threads[i])) bystanders.push_back(i);
+  if (bystanders.empty()) return bystanders;
+  doom_who_stands(facts);
+  save_who_can_go_on(facts, [&](ThreadFacts& thread) {
+    if (!is_for_anybody(thread)) return is_saved(facts, thread);
+    ThreadFacts without = thread;
+    std::erase_if(without.need.providers,
+                  [&](size_t each) { return std::ranges::binary_search(bystanders, each); });
+    return is_saved(facts, without);
+  });
+  return bystanders;
+}
+
+}  // namespace dlprobe::probes::deadlock
