@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "probes/deadlock/facts.h"
-#include "probes/deadlock/within.h"
 #include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
@@ -76,16 +75,15 @@ bool is_bystander(const ThreadFacts& thread) {
   constexpr double kMostOfABeat = 0.05;  // of a core
   const bool is_of_job = thread.role() == Role::kTrainer || thread.role() == Role::kWorker;
   const bool is_timed = thread.thread->futex && thread.thread->futex->timed;
-  const bool sleeps = thread.need.kind == NeedKind::kNothing && thread.thread->wait.ends_in_ns;
+  const bool sleeps = thread.need.kind == NeedKind::kNothing && !thread.thread->wait.running;
   return is_of_job && !thread.is_main() && thread.same_stack && (is_timed || sleeps) &&
          core_share(thread, thread.looks.size()).run < kMostOfABeat;
 }
 
-// Where many could end the wait: the ends of a pipe, the users of a semaphore, a child's threads,
-// whoever has tasks for a pool.
+// Where many could end the wait: the ends of a pipe, the users of a semaphore, a child's threads.
 bool is_for_anybody(const ThreadFacts& thread) {
   return thread.need.kind == NeedKind::kChannel || thread.need.kind == NeedKind::kSharedCount ||
-         thread.need.kind == NeedKind::kChild || hands_on_tasks(*thread.thread);
+         thread.need.kind == NeedKind::kChild;
 }
 
 }  // namespace

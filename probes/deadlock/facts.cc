@@ -304,6 +304,13 @@ bool waits_for_room(const ThreadFacts& thread) {
   return is_of_queue(python_frame(*thread.thread), "put");
 }
 
+ptrdiff_t waits_in_synchronize(const ThreadFacts& thread) {
+  return std::ranges::count_if(thread.thread->stack, [](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "synchronize.py") &&
+           (frame.function == "wait" || frame.function.ends_with(".wait"));
+  });
+}
+
 bool is_in_a_task(const ThreadSnapshot& thread) {
   // What starts the target of a process.
   const auto start = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {

@@ -196,6 +196,10 @@ bool waits_for_data(const ThreadFacts& thread);
 /// semaphore producers acquire and consumers release: it has no owner.
 bool waits_for_room(const ThreadFacts& thread);
 
+/// In how many functions `wait` of Lib/multiprocessing/synchronize.py it is: one of a Condition,
+/// two of an Event, which waits in a Condition of its own.
+ptrdiff_t waits_in_synchronize(const ThreadFacts& thread);
+
 /// Whether it is in code of the user's that a library's loop in a process of multiprocessing has
 /// called (PyTorch's worker, a pool): in the middle of a task.
 bool is_in_a_task(const ThreadSnapshot& thread);

@@ -50,6 +50,13 @@ class FutexNeed : public Waiter {
     return own(to_string(futex.kind));
   }
 
+  // What runs once, for all that want it: a static object of a C++ function, std::call_once.
+  bool is_once() const {
+    return std::ranges::any_of(thread_.stack, [](const StackFrame& frame) {
+      return frame.function == "__cxa_guard_acquire" || frame.function == "__pthread_once_slow";
+    });
+  }
+
   bool is_bare_semaphore_of_python(const FutexWait& futex) const {
     if (futex.kind != LockKind::kSemaphore || is_lock_of_python(waiter_)) return false;
     return std::ranges::any_of(thread_.stack, [](const StackFrame& frame) {
@@ -131,6 +138,7 @@ class FutexNeed : public Waiter {
   // What it is to be woken for, where Python's own classes tell.
   Message what_it_wants() const {
     if (waits_for_future(thread_)) return "the result of a task (concurrent.futures)";
+    if (waits_for_permit(thread_)) return "a threading.Semaphore to be released";
     switch (queue_wait(thread_)) {
       case QueueWait::kItem:
         return "an item of an empty queue.Queue";
@@ -157,7 +165,7 @@ class FutexNeed : public Waiter {
       case LockKind::kCondition:
       case LockKind::kBarrier:
       case LockKind::kUnknown:
-        need.kind = NeedKind::kNotification;
+        if (!is_once()) need.kind = NeedKind::kNotification;
         break;
       case LockKind::kSemaphore:
       case LockKind::kPythonMutex:

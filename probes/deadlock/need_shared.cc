@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "probes/deadlock/need_parts.h"
+#include "probes/deadlock/within.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -19,9 +20,7 @@ class SharedNeed : public Waiter {
     Need need{.kind = NeedKind::kSharedCount,
               .object = "semaphore " + own(futex.inode),
               .label = "multiprocessing semaphore " + own(futex.inode),
-              .words = waits_for_room(waiter_)
-                           ? "room in a full multiprocessing.Queue"
-                           : "a multiprocessing semaphore (queue, condition, event)",
+              .words = what_for(),
               .relation = "released by one of",
               .others_may = futex.timed || is_shared_outside(futex.inode, false)};
     if (!shared.known) {
@@ -58,6 +57,16 @@ class SharedNeed : public Waiter {
     bool is_lock = true;
     bool recursive = false;  ///< an RLock: its owner alone may release it
   };
+
+  // By the class of Python's in which it waits. A barrier is threading's, with shared parts.
+  OwnWords what_for() const {
+    if (waits_for_room(waiter_)) return "room in a full multiprocessing.Queue";
+    const ptrdiff_t deep = waits_in_synchronize(waiter_);
+    if (waits_at_barrier(thread_)) return "the other parties of a multiprocessing.Barrier";
+    if (deep > 1) return "a multiprocessing.Event to be set";
+    return deep == 1 ? "a notification of a multiprocessing.Condition"
+                     : "a multiprocessing semaphore";
+  }
 
   void add_other(const ProcessSnapshot& process, SharedState& shared) const {
     const size_t main_thread = facts_.find(process.key, process.key.pid);

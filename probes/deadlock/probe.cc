@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -38,16 +39,14 @@ std::vector<RootCause> find_stuck(const Facts& facts) {
 }
 
 // What stands beside a heartbeat. Of workers without a task that thread may be the one to give them
-// some: then it takes long until that is worth a word. No further task brings a lost result.
+// some: then it takes long until that is worth a word.
 void weigh_with_bystander(const Facts& facts, size_t bystander, RootCause& cause) {
   const ThreadFacts& beat = facts.threads[bystander];
   Finding& finding = cause.finding;
-  const bool is_lost = waits_for_pool(*facts.threads[cause.thread].thread);
-  const bool may_get_work =
-      !is_lost && std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
-        return each.is_main() && each.role() == Role::kWorker && each.doomed &&
-               waits_for_task(facts, each);
-      });
+  const bool may_get_work = std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+    return each.is_main() && each.role() == Role::kWorker && each.doomed &&
+           each.need.relation != "read by" && waits_for_task(facts, each);
+  });
   const bool is_long = facts.last->at - facts.threads[cause.thread].since >= kLongRest;
   if (may_get_work)
     finding.severity = std::min(finding.severity, is_long ? Severity::kWarning : Severity::kInfo);
@@ -68,6 +67,30 @@ std::vector<RootCause> find_stuck_beside_beats(Facts& facts) {
   return causes;
 }
 
+// multiprocessing ends what is a daemon by SIGTERM when the trainer ends, and then waits for it: a
+// handler that fork copied keeps it alive, whatever it does meanwhile.
+void blame_handler_at_exit(const Facts& facts, RootCause& cause) {
+  for (const ThreadFacts& waiter : facts.threads) {
+    const bool is_at_exit = waiter.is_main() && waiter.role() == Role::kTrainer &&
+                            waiter.need.kind == NeedKind::kChild &&
+                            ends_its_children(*waiter.thread);
+    if (!is_at_exit || waiter.need.providers.empty()) continue;
+    const ThreadFacts& child = facts.threads[waiter.need.providers.front()];
+    if (child.info == nullptr || !child.info->catches(SIGTERM).value_or(false)) continue;
+    Finding& finding = cause.finding;
+    finding.message =
+        name_of(facts, waiter) + " is through, and waits in multiprocessing's exit for " +
+        name_of(facts, child) +
+        ", which has a handler for SIGTERM: a daemon does not end by it then; " + finding.message;
+    finding.remedies.insert(
+        finding.remedies.begin(),
+        {.title = "Let children end by SIGTERM, or tell them to end before the trainer does",
+         .commands = {"signal.signal(signal.SIGTERM, signal.SIG_DFL)  # in the child"},
+         .verify = "dlprobe deadlock --pid PID"});
+    return;
+  }
+}
+
 std::vector<RootCause> find_causes(Facts& facts) {
   std::vector<RootCause> causes = find_stuck(facts);
   std::vector<RootCause> of_ranks = find_late_ranks(facts, causes);
@@ -75,8 +98,10 @@ std::vector<RootCause> find_causes(Facts& facts) {
   // Who is late is worth a word only where nobody is stuck.
   if (causes.empty() && of_ranks.empty()) causes = find_slow_parts(facts);
   append(causes, std::move(of_ranks));
-  for (RootCause& cause : causes)
+  for (RootCause& cause : causes) {
     blame_failed_task(facts, cause);
+    blame_handler_at_exit(facts, cause);
+  }
   std::ranges::stable_sort(causes, std::ranges::greater{}, [](const RootCause& cause) {
     const Finding& finding = cause.finding;
     return std::tuple(finding.severity, !finding.consequence_of, finding.confidence);

@@ -39,6 +39,14 @@ std::vector<RootCause> find_lost_peers(const Facts& facts);
 /// DLP0106.
 std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCause>& known);
 
+/// A worker that waits for a thread of its process which is not there, or waits itself, and that
+/// the trainer needs; info where it does not.
+std::optional<RootCause> lost_notifier(const Facts& facts, size_t thread,
+                                       const std::vector<bool>& explained);
+/// A trainer that waits for the result of a task which no thread of its is left to do.
+std::optional<RootCause> task_behind_task(const Facts& facts, size_t thread,
+                                          const std::vector<bool>& explained);
+
 /// Semaphores without a holder (of queues, barriers, conditions) that a stuck trainer needs to be
 /// released, and children that wait for data of the parent that waits for their end: DLP0303.
 /// Workers in the middle of a batch that wait for data which nobody is left to write: DLP0308. As

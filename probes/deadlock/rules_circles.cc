@@ -213,27 +213,6 @@ Finding closed_process(const Facts& facts, const std::vector<size_t>& waiters) {
   return finding;
 }
 
-bool runs_python(const ThreadSnapshot& thread) {
-  return python_frame(thread) != nullptr;
-}
-
-// The thread of a multiprocessing.Queue that writes what was put into it wakes nobody.
-bool feeds_queue(const ThreadSnapshot& thread) {
-  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
-    return frame.python && is_of_multiprocessing(frame.file, "queues.py") &&
-           frame.function.ends_with("_feed");
-  });
-}
-
-// Whether its parent had more than one thread that runs Python when it forked that process.
-bool had_other_threads(const Facts& facts, const ProcessKey& forked) {
-  const ProcessSnapshot* parent = parent_of(facts, forked);
-  const auto was_there = [&](const ThreadSnapshot& thread) {
-    return runs_python(thread) && !feeds_queue(thread) && thread.start_ticks <= forked.start_ticks;
-  };
-  return parent != nullptr && std::ranges::count_if(parent->threads, was_there) > 1;
-}
-
 // A process in which nobody runs and nobody can be woken from outside, and someone wants a lock;
 // asked at its first thread.
 std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
@@ -264,89 +243,6 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
                           "threads of this process only: FUTEX_PRIVATE_FLAG, no timeout",
                           "/proc/PID/task/TID/syscall", facts.last->at));
   return RootCause{std::move(finding), waiters.front()};
-}
-
-// asyncio.Queue.join(), in a task of its event loop.
-bool joins_queue(const ThreadSnapshot& thread) {
-  return std::ranges::any_of(thread.tasks, [](const WaitingTasks& each) {
-    return std::ranges::any_of(each.stack, [](const StackFrame& frame) {
-      return is_of_standard_library(frame.file, "asyncio/queues.py") &&
-             frame.function.ends_with("join");
-    });
-  });
-}
-
-void add_remedy_for_tasks(Finding& finding, const ThreadFacts& waiter) {
-  if (joins_queue(*waiter.thread)) {
-    finding.remedies.push_back(
-        {.title = "Let who takes an item say that it is done, also before continue and after an "
-                  "error: queue.join() waits for each",
-         .commands = {"try: ... finally: queue.task_done()"},
-         .verify = "dlprobe deadlock --pid PID"});
-    return;
-  }
-  finding.remedies.push_back(
-      {.title = "Find out who should wake it: a task must not wait for a task queued behind it "
-                "in the same executor, nor an event loop for an event that nothing sets",
-       .commands = {"future.result(timeout=60)", "asyncio.wait_for(future, 60)"},
-       .verify = "dlprobe deadlock --pid PID"});
-}
-
-// Whether the one that would wake it may be of its parent's, which fork did not copy: neither is it
-// at work on a task of the user's here, nor had the parent but one that runs Python by then.
-bool may_have_lost_a_thread(const Facts& facts, const ThreadFacts& waiter) {
-  const bool is_here = std::ranges::any_of(waiter.need.providers, [&](size_t each) {
-    const ThreadFacts& waker = facts.threads[each];
-    return &waker != &waiter && user_frame(*waker.thread) != nullptr;
-  });
-  const bool is_parent_seen = parent_of(facts, waiter.process->key) != nullptr;
-  return !is_here && (!is_parent_seen || had_other_threads(facts, waiter.process->key));
-}
-
-// A worker that waits for a notification of threads that it does not have, or that wait
-// themselves. Bad for all only if the trainer needs it.
-std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
-                                       const std::vector<bool>& explained) {
-  const ThreadFacts& waiter = facts.threads[index];
-  if (!waiter.is_main() || waiter.role() != Role::kWorker || !waiter.doomed || explained[index] ||
-      (waiter.need.kind != NeedKind::kNotification && waiter.need.kind != NeedKind::kJoin)) {
-    return std::nullopt;
-  }
-  // No thread that fork did not copy knows the event loop that the worker has made.
-  const bool is_lost = waiter.thread->futex && is_forked_copy(*facts.run, waiter.process->key) &&
-                       may_have_lost_a_thread(facts, waiter);
-  Finding finding =
-      finding_about(facts, is_lost ? FindingCode::kWaitsForMissingThread : FindingCode::kLockCycle,
-                    Confidence::kLikely, waiter);
-  // Nobody may need it, or a signal may wake it.
-  if (!trainer_waits_for_result(facts)) finding.severity = Severity::kInfo;
-  if (!is_lost) {
-    const bool is_alone = std::ranges::count_if(waiter.process->threads, [](const auto& each) {
-                            return runs_python(each) && !feeds_queue(each);
-                          }) <= 1;
-    finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
-                      words_of_more_tasks(*waiter.thread) +
-                      (is_alone ? ", and no thread is left in its process that could wake it"
-                                : ", and every thread of its process that could wake it is "
-                                  "waiting too");
-    finding.message += words_of_way(facts, way_within(facts, index));
-    add_remedy_for_tasks(finding, waiter);
-    return RootCause{std::move(finding), index};
-  }
-  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
-                    "; the thread that would do it was lost at fork";
-  finding.prove(
-      count_fact("threads_here", waiter.process->threads.size(), "/proc/PID/task", facts.last->at));
-  finding.rule_out("idle", "a worker without work waits for its queue of tasks");
-  finding.remedies.push_back(
-      {.title =
-           "Create what has that thread (an executor, a writer, a client) in the worker, after "
-           "the fork: what has threads mostly cannot be pickled",
-       .commands = {"DataLoader(..., worker_init_fn=start_threads)",
-                    "Pool(..., initializer=start_threads)"},
-       .verify = "dlprobe deadlock --pid PID"});
-  add_remedies_for_fork(finding, facts, waiter);
-  return RootCause{std::move(finding), index};
 }
 
 // The trainer waits for results, the workers for work: what it waits for is not being made.
@@ -381,24 +277,6 @@ RootCause lost_work(const Facts& facts, size_t trainer, const std::set<size_t>& 
        .commands = {"DataLoader(..., timeout=120)",
                     "concurrent.futures.ProcessPoolExecutor instead of multiprocessing.Pool"}});
   return {std::move(finding), trainer};
-}
-
-// A trainer that waits for the result of a task of its own threads', which waits for another of
-// them.
-std::optional<RootCause> task_behind_task(const Facts& facts, size_t index,
-                                          const std::vector<bool>& explained) {
-  const ThreadFacts& waiter = facts.threads[index];
-  const bool is_it = waiter.role() == Role::kTrainer && waiter.doomed && !explained[index] &&
-                     waits_for_future(*waiter.thread);
-  if (!is_it) return std::nullopt;
-  const auto way = way_within(facts, index);
-  const ThreadFacts& end = facts.threads[way.back()];
-  if (way.size() < 2 || !end.doomed || !waits_for_future(*end.thread)) return std::nullopt;
-  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, waiter);
-  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
-                    words_of_way(facts, way) + "; no thread is left to do that task";
-  add_remedy_for_tasks(finding, waiter);
-  return RootCause{std::move(finding), index};
 }
 
 // The workers, if all of them are parked; else nothing. Only a pool's own threads give it tasks.
@@ -538,13 +416,24 @@ std::optional<RootCause> left_behind(const Facts& facts, size_t index,
   return left_with_orphans(facts, index);
 }
 
+// A Pool has handed out all its tasks: whatever gives it new ones, they bring no lost result.
+bool are_all_tasks_given(const Facts& facts, const ThreadFacts& waiter) {
+  bool is_pool = false;
+  for (const ThreadFacts& each : facts.threads) {
+    if (each.process != waiter.process || !hands_on_tasks(*each.thread)) continue;
+    if (!each.still || user_frame(*each.thread) != nullptr) return false;
+    is_pool = true;
+  }
+  return is_pool;
+}
+
 std::optional<RootCause> lost_batch(const Facts& facts, size_t index,
                                     const std::vector<bool>& explained) {
   const ThreadFacts& thread = facts.threads[index];
   const bool is_trainer = thread.is_main() && thread.role() == Role::kTrainer;
-  if (!is_trainer || !thread.doomed || explained[index] || !waits_for_result(thread)) {
-    return std::nullopt;
-  }
+  const bool stands = thread.doomed || (thread.still && waits_for_pool(*thread.thread) &&
+                                        are_all_tasks_given(facts, thread));
+  if (!is_trainer || !stands || explained[index] || !waits_for_result(thread)) return std::nullopt;
   const auto idle = idle_processes(facts, explained, waits_for_pool(*thread.thread));
   if (!idle.empty()) return lost_work(facts, index, idle);
   if (std::ranges::find(facts.threads, Role::kWorker, &ThreadFacts::role) != facts.threads.end())

@@ -19,14 +19,6 @@
 namespace dlprobe::probes::deadlock {
 namespace {
 
-// How many functions of that name, of Lib/multiprocessing/synchronize.py, it is in.
-ptrdiff_t waits_in_synchronize(const ThreadFacts& thread) {
-  return std::ranges::count_if(thread.thread->stack, [](const StackFrame& frame) {
-    return frame.python && is_of_multiprocessing(frame.file, "synchronize.py") &&
-           (frame.function == "wait" || frame.function.ends_with(".wait"));
-  });
-}
-
 // What a program parks in until somebody presses Ctrl-C: multiprocessing.Event, which waits in a
 // Condition of its own.
 bool waits_for_event(const ThreadFacts& thread) {
@@ -71,13 +63,31 @@ std::vector<Message> ended_siblings(const Facts& facts, const Sharers& sharers) 
   return ended;
 }
 
+Remedy remedy_for_count(const ThreadFacts& waiter) {
+  Remedy remedy{.title =
+                    "Always release it: with semaphore:. Waiting with a timeout makes an error "
+                    "of the next hang",
+                .commands = {"semaphore.acquire(timeout=60)"},
+                .verify = "dlprobe deadlock --pid PID"};
+  if (waits_for_room(waiter)) {
+    remedy.title =
+        "Read a queue until its producers end; a reader that fails has to say so, not "
+        "only to log it. Putting with a timeout makes an error of the next hang";
+    remedy.commands = {"queue.put(item, timeout=60)"};
+  } else if (waits_at_barrier(*waiter.thread)) {
+    remedy.title = "Let every party reach the barrier, or abort it before it leaves early";
+    remedy.commands = {"barrier.abort()", "barrier.wait(timeout=60)"};
+  }
+  return remedy;
+}
+
 RootCause nobody_left(const Facts& facts, size_t index) {
   const ThreadFacts& waiter = facts.threads[index];
   const Sharers sharers = sharers_of(facts, futex_of(waiter).inode);
   Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, waiter);
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
                     ", and nobody is left to " +
-                    (waits_for_room(waiter) ? "make some" : "release it") +
+                    (waits_for_room(waiter) ? "make some" : "end that wait") +
                     ": every process that shares it is waiting too";
   const bool by_signal = std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
     return sharers.living.contains(each.process->key) &&
@@ -113,13 +123,7 @@ RootCause nobody_left(const Facts& facts, size_t index) {
          .commands = {"with condition: condition.wait_for(lambda: ready.value)"},
          .verify = "dlprobe deadlock --pid PID"});
   }
-  finding.remedies.push_back({.title = "Always release it (with semaphore:), let every party of a "
-                                       "barrier arrive, and read a queue until its producers end",
-                              .verify = "dlprobe deadlock --pid PID"});
-  finding.remedies.push_back(
-      {.title = "Wait with a timeout: the next hang is then an error",
-       .commands = {"semaphore.acquire(timeout=60)", "queue.put(item, timeout=60)",
-                    "barrier.wait(timeout=60)"}});
+  finding.remedies.push_back(remedy_for_count(waiter));
   return {std::move(finding), index};
 }
 
@@ -312,9 +316,10 @@ std::optional<RootCause> starved_worker(const Facts& facts, size_t index,
 std::optional<RootCause> closed_count(const Facts& facts, size_t index,
                                       const std::vector<bool>& explained) {
   const ThreadFacts& thread = facts.threads[index];
-  const bool is_it = thread.is_main() && thread.role() == Role::kWorker && thread.doomed &&
-                     !explained[index] && thread.need.kind == NeedKind::kSharedCount &&
-                     !waits_for_task(facts, thread) && is_waited_for(facts, index);
+  const bool is_of_job = thread.role() == Role::kWorker || thread.role() == Role::kTrainer;
+  const bool is_it = thread.is_main() && is_of_job && thread.doomed && !explained[index] &&
+                     thread.need.kind == NeedKind::kSharedCount && !waits_for_task(facts, thread) &&
+                     is_waited_for(facts, index);
   if (!is_it) return std::nullopt;
   return nobody_left(facts, index);
 }

@@ -212,7 +212,6 @@ std::optional<RootCause> pool_without_results(const Facts& facts, size_t index) 
   const ThreadFacts& waiter = facts.threads[index];
   const ProcessSnapshot& process = *waiter.process;
   const bool is_it = waiter.still && waits_for_pool(*waiter.thread) &&
-                     pool_threads(process, "_handle_workers") > 0 &&
                      pool_threads(process, "_handle_results") == 0;
   const bool all_seen = std::ranges::all_of(process.threads, [](const ThreadSnapshot& each) {
     return !each.stack.empty() && each.stack_note.empty();
@@ -220,12 +219,24 @@ std::optional<RootCause> pool_without_results(const Facts& facts, size_t index) 
   if (!is_it || !all_seen) return std::nullopt;
   Finding finding =
       finding_about(facts, FindingCode::kWaitsForMissingThread, Confidence::kLikely, waiter);
-  finding.message = name_of(facts, waiter) +
-                    " waits for a result of its multiprocessing.Pool, and the pool's thread that "
-                    "takes results in has ended: mostly by an exception or a result that it could "
-                    "not unpickle";
   finding.prove(
       count_fact("threads_here", process.threads.size(), "/proc/PID/task", facts.last->at));
+  finding.message = name_of(facts, waiter) + " waits for a result of a multiprocessing.Pool, and ";
+  if (pool_threads(process, "_handle_workers") == 0) {
+    finding.message +=
+        "none of the pool's threads is left: it was terminated, as at the end of its "
+        "with block, or fork did not copy them";
+    finding.rule_out("slow", "without those threads no result comes in");
+    finding.remedies.push_back(
+        {.title =
+             "Take all results before the pool's with block ends: imap() gives them one by one",
+         .commands = {"with multiprocessing.Pool() as pool: results = list(pool.imap(f, items))"},
+         .verify = "dlprobe deadlock --pid PID"});
+    return RootCause{std::move(finding), index};
+  }
+  finding.message +=
+      "the pool's thread that takes results in has ended: mostly by an exception or "
+      "a result that it could not unpickle";
   finding.rule_out("slow", "the pool's thread that looks after its workers ends first, and lives");
   finding.remedies.push_back(
       {.title = "Read the traceback of that thread in the output of the job. An exception class "

@@ -115,6 +115,14 @@ const StackFrame* asker_within(const ThreadSnapshot& thread) {
   return found == thread.stack.end() ? nullptr : &*found;
 }
 
+bool waits_for_permit(const ThreadSnapshot& thread) {
+  return has_frame(thread, "threading.py", "acquire") && has_frame(thread, "threading.py", "wait");
+}
+
+bool waits_at_barrier(const ThreadSnapshot& thread) {
+  return has_frame(thread, "threading.py", "_wait");
+}
+
 QueueWait queue_wait(const ThreadSnapshot& thread) {
   const StackFrame* asker = asker_within(thread);
   if (asker == nullptr || !is_of_standard_library(asker->file, "queue.py")) return QueueWait::kNone;
@@ -142,6 +150,22 @@ bool hands_on_tasks(const ThreadSnapshot& thread) {
   return is_of_pool(thread, "_handle_tasks");
 }
 
+bool feeds_queue(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "queues.py") &&
+           frame.function.ends_with("_feed");
+  });
+}
+
+bool had_other_threads(const Facts& facts, const ProcessKey& forked) {
+  const ProcessSnapshot* parent = parent_of(facts, forked);
+  const auto was_there = [&](const ThreadSnapshot& thread) {
+    return python_frame(thread) != nullptr && !feeds_queue(thread) &&
+           thread.start_ticks <= forked.start_ticks;
+  };
+  return parent != nullptr && std::ranges::count_if(parent->threads, was_there) > 1;
+}
+
 bool manages_an_executor(const ThreadSnapshot& thread) {
   return has_frame(thread, "concurrent/futures/process.py", "wait_result_broken_or_wakeup");
 }
@@ -157,10 +181,14 @@ bool is_importing(const ThreadSnapshot& thread) {
 }
 
 bool is_at_end_of_program(const ThreadSnapshot& thread) {
-  const auto inwards = thread.stack | std::views::reverse;
-  const auto outermost = std::ranges::find(inwards, true, &StackFrame::python);
-  return outermost != inwards.end() && outermost->function == "_shutdown" &&
-         is_of_standard_library(outermost->file, "threading.py");
+  return has_frame(thread, "threading.py", "_shutdown");
+}
+
+bool ends_its_children(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "util.py") &&
+           is_named(frame, "_exit_function");
+  });
 }
 
 bool is_finalizing(const ThreadSnapshot& thread) {
@@ -260,8 +288,7 @@ Message words_of_others(const Facts& facts, const std::vector<size_t>& others) {
 
 Message words_of_end(const Facts& facts, const std::vector<size_t>& way) {
   if (way.size() < 2 || !is_at_end_of_program(*facts.threads[way.front()].thread)) return "";
-  return ": the program is through, and " + name_of(facts, facts.threads[way[1]]) +
-         " keeps it alive";
+  return ": it is through, and " + name_of(facts, facts.threads[way[1]]) + " keeps it alive";
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -13,6 +13,11 @@ namespace dlprobe::probes::deadlock {
 
 /// What threading.py, queue.py and the like are asked to wait for; null without Python.
 const StackFrame* asker_within(const ThreadSnapshot& thread);
+/// Whether it is in a threading.Semaphore or BoundedSemaphore that others have acquired.
+bool waits_for_permit(const ThreadSnapshot& thread);
+/// Whether it waits for the other parties of a threading.Barrier, or of multiprocessing's, which is
+/// the same with parts that processes share.
+bool waits_at_barrier(const ThreadSnapshot& thread);
 /// What it waits for at a queue.Queue.
 enum class QueueWait {
   kNone,
@@ -26,6 +31,11 @@ bool waits_for_pool(const ThreadSnapshot& thread);
 /// Whether it is the thread by which such a pool takes its results in, or gives its tasks out.
 bool hands_on_results(const ThreadSnapshot& thread);
 bool hands_on_tasks(const ThreadSnapshot& thread);
+/// Whether it is the thread of a multiprocessing.Queue that writes what was put into it: it wakes
+/// nobody.
+bool feeds_queue(const ThreadSnapshot& thread);
+/// Whether its parent had more than one thread that runs Python when it forked that process.
+bool had_other_threads(const Facts& facts, const ProcessKey& forked);
 /// Whether it is the thread by which a ProcessPoolExecutor hears of its workers.
 bool manages_an_executor(const ThreadSnapshot& thread);
 /// Whether it waits in a concurrent.futures.Future for a result.
@@ -38,9 +48,13 @@ bool is_importing(const ThreadSnapshot& thread);
 /// Whether each waits on a socket whose other side is the one that the other waits on.
 bool are_of_one_connection(const ThreadFacts& one, const ThreadFacts& other);
 
-/// Whether its program has come to its end, and Python waits for a thread that is not a daemon.
+/// Whether its program, or a child's function, is through, and Python waits for a thread that is no
+/// daemon.
 bool is_at_end_of_program(const ThreadSnapshot& thread);
 Remedy remedy_at_end_of_program();
+/// Whether its program is through, and multiprocessing ends the children that are left and waits
+/// for them (Lib/multiprocessing/util.py, _exit_function).
+bool ends_its_children(const ThreadSnapshot& thread);
 /// Whether Python ends in it: no thread of Python runs any more.
 bool is_finalizing(const ThreadSnapshot& thread);
 
@@ -69,7 +83,7 @@ Message words_of_way(const Facts& facts, const std::vector<size_t>& way);
 Message words_of_server(const Facts& facts, const ThreadFacts& waiter);
 /// As words_of_way, of the first two of these threads, and how many more there are.
 Message words_of_others(const Facts& facts, const std::vector<size_t>& others);
-/// ": the program is through, and thread 12 of trainer 11 keeps it alive"; empty where it goes on.
+/// ": it is through, and thread 12 of trainer 11 keeps it alive"; empty where it goes on.
 Message words_of_end(const Facts& facts, const std::vector<size_t>& way);
 
 }  // namespace dlprobe::probes::deadlock

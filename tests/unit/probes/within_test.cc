@@ -169,6 +169,91 @@ TEST(Within, APoolWhoseThreadForResultsHasEnded) {
   EXPECT_FALSE(find(healthy, FindingCode::kWaitsForMissingThread));
 }
 
+TEST(Within, APoolThatWasTerminatedGivesNoResult) {
+  HangScene scene(0);
+  wait_in_condition(
+      scene, scene.main(kTrainer),
+      {python("IMapIterator.next", "/usr/lib/python3.11/multiprocessing/pool.py", 861),
+       python("main", "/srv/train.py", 6)});
+  const Finding finding = must_find(scene.examine(20), FindingCode::kWaitsForMissingThread);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("none of the pool's threads is left"));
+}
+
+TEST(Within, ResultThatIsWaitedForInTheThreadOfItsEventLoop) {
+  HangScene scene;
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  wait_for_task(scene, trainer, "get");
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle));
+  trainer.stack.push_back(python("_run_once", "/usr/lib/python3.11/asyncio/base_events.py", 1906));
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("in the thread of its event loop"));
+}
+
+// A worker's function is through, its exit joins a thread that nobody ends; the trainer joins the
+// worker.
+TEST(Within, ThreadThatKeepsAWorkerAlive) {
+  HangScene scene(1);
+  scene.wait_in_futex(scene.main(kWorker), join_of(kThread));
+  scene.stack(scene.main(kWorker), {python("_shutdown", kThreading, 1583),
+                                    python("BaseProcess._bootstrap",
+                                           "/usr/lib/python3.11/multiprocessing/process.py", 320)});
+  wait_in_condition(scene, scene.add_thread(kWorker, kThread),
+                    {python("Queue.get", kQueue, 171), python("run", "/srv/train.py", 8)});
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  wait_for_child(scene, trainer);
+  trainer.wait.args[0] = kWorker;
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("it is through, and thread 150 of worker 101 keeps"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("before the program does"));
+  scene.sleep(trainer);
+  EXPECT_EQ(find(scene.examine(), FindingCode::kLockCycle)->severity, Severity::kInfo)
+      << "nobody needs its end";
+}
+
+// The trainer waits for the end of a worker that waits for room, beside a thread that wakes now and
+// then.
+TEST(Within, AHeartbeatHelpsNobody) {
+  constexpr uint64_t kPipe = 9500;
+  HangScene scene(1);
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  wait_for_child(scene, trainer);
+  trainer.wait.args[0] = kWorker;
+  scene.wait_in_write(scene.main(kWorker), kPipe);
+  scene.has_end(kTrainer, kPipe, true, true);
+  scene.has_end(kWorker, kPipe, true, true);
+  const auto codes_after = [&](int looks) {
+    return find(scene.examine(looks), FindingCode::kLockCycle);
+  };
+  EXPECT_EQ(codes_after(4)->confidence, Confidence::kCertain);
+  ThreadSnapshot& beat = scene.add_thread(kTrainer, kThread);
+  scene.sleep(beat);
+  scene.stack(beat, {python("beat", "/srv/train.py", 18)});
+  scene.wakes(beat);
+  EXPECT_FALSE(codes_after(4)) << "too short a watch to know it";
+  const Finding finding = must_find(scene.examine(20), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError) << finding.message.plain();
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("all the while thread 150 of trainer 100 sleeps"));
+  scene.works_until(beat, 19);
+  EXPECT_FALSE(codes_after(20)) << "it does other things, too";
+}
+
+// Who sleeps may be the one that has tasks for them.
+TEST(Within, WorkersWithoutTasksBesideAHeartbeatMayGetSome) {
+  HangScene scene;
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  wait_for_child(scene, trainer);
+  trainer.wait.args[0] = kWorker;
+  EXPECT_EQ(find(scene.examine(20), FindingCode::kLockCycle)->severity, Severity::kError);
+  ThreadSnapshot& beat = scene.add_thread(kTrainer, kThread);
+  scene.sleep(beat);
+  scene.stack(beat, {python("poll", "/srv/train.py", 18)});
+  EXPECT_EQ(find(scene.examine(20), FindingCode::kLockCycle)->severity, Severity::kInfo);
+}
+
 // The main thread is in loss.backward(), a hook in autograd's thread of the device.
 TEST(Within, TaskOfAnExecutorThatAnotherThreadWaitsFor) {
   HangScene scene;
@@ -253,6 +338,11 @@ TEST(Within, WhoWaitsForAPoolIsWokenByThePoolAlone) {
   ThreadSnapshot& watchdog = scene.add_thread(kTrainer, kThread);
   scene.run(watchdog);
   scene.stack(watchdog, {python("watchdog", "/srv/train.py", 18)});
+  ThreadSnapshot& results = scene.add_thread(kTrainer, kThread + 1);
+  scene.wait_in_read(results, HangScene::kResults);
+  scene.stack(results, {python("Pool._handle_results", kOfPool, 579)});
+  scene.stack(scene.add_thread(kTrainer, kThread + 2),
+              {python("Pool._handle_tasks", kOfPool, 531)});
   ThreadSnapshot& trainer = scene.main(kTrainer);
   const auto wait_at = [&](const char* file) {
     wait_in_condition(
@@ -262,6 +352,9 @@ TEST(Within, WhoWaitsForAPoolIsWokenByThePoolAlone) {
   };
   EXPECT_FALSE(wait_at("/srv/pool.py")) << "that thread may wake it";
   EXPECT_TRUE(wait_at(kOfPool));
+  scene.stack(scene.thread(kTrainer, kThread + 2),
+              {python("paths", "/srv/train.py", 7), python("Pool._handle_tasks", kOfPool, 531)});
+  EXPECT_FALSE(wait_at(kOfPool)) << "more tasks may come from there";
 }
 
 TEST(Within, AMainThreadThatStandsIsNotNothing) {
@@ -450,7 +543,7 @@ TEST(Within, ThreadThatKeepsAProgramAliveThatIsThrough) {
     EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("before the program does"));
     if (timed) {
       EXPECT_THAT(finding.message.plain(),
-                  HasSubstr(": the program is through, and thread 150 of trainer 100 keeps it"));
+                  HasSubstr(": it is through, and thread 150 of trainer 100 keeps it"));
     }
   }
 }

@@ -1,0 +1,161 @@
+// Who waits to be woken by another thread of its process that cannot do so any more: DLP0303,
+// DLP0305.
+
+#include <algorithm>
+
+#include "lib/foreign/python_code.h"
+#include "probes/deadlock/rules.h"
+#include "probes/deadlock/within.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+// asyncio.Queue.join(), in a task of its event loop.
+bool joins_queue(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.tasks, [](const WaitingTasks& each) {
+    return std::ranges::any_of(each.stack, [](const StackFrame& frame) {
+      return is_of_standard_library(frame.file, "asyncio/queues.py") &&
+             frame.function.ends_with("join");
+    });
+  });
+}
+
+// In whose thread its event loop runs: nothing that it waits for there can be done by that loop.
+bool is_in_event_loop(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return is_of_standard_library(frame.file, "asyncio/base_events.py");
+  });
+}
+
+void add_remedy_for_tasks(Finding& finding, const ThreadFacts& waiter) {
+  if (is_at_end_of_program(*waiter.thread)) {
+    finding.remedies.push_back(remedy_at_end_of_program());
+    return;
+  }
+  if (waits_for_future(*waiter.thread) && is_in_event_loop(*waiter.thread)) {
+    finding.remedies.push_back(
+        {.title =
+             "Do not wait for a result in the thread of the event loop: await it, or call what "
+             "waits in another thread",
+         .commands = {"await asyncio.wrap_future(future)", "await asyncio.to_thread(function)"},
+         .verify = "dlprobe deadlock --pid PID"});
+    return;
+  }
+  if (joins_queue(*waiter.thread)) {
+    finding.remedies.push_back(
+        {.title = "Let who takes an item say that it is done, also before continue and after an "
+                  "error: queue.join() waits for each",
+         .commands = {"try: ... finally: queue.task_done()"},
+         .verify = "dlprobe deadlock --pid PID"});
+    return;
+  }
+  if (waits_for_permit(*waiter.thread)) {
+    finding.remedies.push_back({.title =
+                                    "Release it on every way, also before return, continue and "
+                                    "after an error: with semaphore:",
+                                .commands = {"semaphore.acquire(timeout=60)"},
+                                .verify = "dlprobe deadlock --pid PID"});
+    return;
+  }
+  if (queue_wait(*waiter.thread) != QueueWait::kNone) {
+    finding.remedies.push_back(
+        {.title =
+             "Who takes from a queue must not wait for room in one that leads back to it: make "
+             "one of them unbounded, or put a last item where its reader is to end",
+         .commands = {"queue.Queue()", "queue.put(None)"},
+         .verify = "dlprobe deadlock --pid PID"});
+    return;
+  }
+  finding.remedies.push_back(
+      {.title = "Find out who should wake it: a task must not wait for a task queued behind it "
+                "in the same executor, nor an event loop for an event that nothing sets",
+       .commands = {"future.result(timeout=60)", "asyncio.wait_for(future, 60)"},
+       .verify = "dlprobe deadlock --pid PID"});
+}
+
+// Whether the one that would wake it may be of its parent's, which fork did not copy: neither is it
+// at work on a task of the user's here, nor had the parent but one that runs Python by then.
+bool may_have_lost_a_thread(const Facts& facts, const ThreadFacts& waiter) {
+  const bool is_here = std::ranges::any_of(waiter.need.providers, [&](size_t each) {
+    const ThreadFacts& waker = facts.threads[each];
+    return &waker != &waiter && user_frame(*waker.thread) != nullptr;
+  });
+  const bool is_parent_seen = parent_of(facts, waiter.process->key) != nullptr;
+  return !is_here && (!is_parent_seen || had_other_threads(facts, waiter.process->key));
+}
+
+}  // namespace
+
+// A worker that waits for a notification of threads that it does not have, or that wait
+// themselves. Bad for all only if the trainer needs it.
+std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
+                                       const std::vector<bool>& explained) {
+  const ThreadFacts& waiter = facts.threads[index];
+  if (!waiter.is_main() || waiter.role() != Role::kWorker || !waiter.doomed || explained[index] ||
+      (waiter.need.kind != NeedKind::kNotification && waiter.need.kind != NeedKind::kJoin)) {
+    return std::nullopt;
+  }
+  // No thread that fork did not copy knows the event loop that the worker has made.
+  const bool is_lost = waiter.thread->futex && is_forked_copy(*facts.run, waiter.process->key) &&
+                       may_have_lost_a_thread(facts, waiter);
+  Finding finding =
+      finding_about(facts, is_lost ? FindingCode::kWaitsForMissingThread : FindingCode::kLockCycle,
+                    Confidence::kLikely, waiter);
+  // Nobody may need it, or a signal may wake it.
+  if (!trainer_waits_for_result(facts) && !is_waited_for(facts, index))
+    finding.severity = Severity::kInfo;
+  if (!is_lost) {
+    const bool is_alone = std::ranges::count_if(waiter.process->threads, [](const auto& each) {
+                            return python_frame(each) != nullptr && !feeds_queue(each);
+                          }) <= 1;
+    finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
+                      words_of_more_tasks(*waiter.thread) +
+                      (is_alone ? ", and no thread is left in its process that could wake it"
+                                : ", and every thread of its process that could wake it is "
+                                  "waiting too");
+    const auto way = way_within(facts, index);
+    finding.message += words_of_way(facts, way) + words_of_end(facts, way);
+    add_remedy_for_tasks(finding, waiter);
+    return RootCause{std::move(finding), index};
+  }
+  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
+                    "; the thread that would do it was lost at fork";
+  finding.prove(
+      count_fact("threads_here", waiter.process->threads.size(), "/proc/PID/task", facts.last->at));
+  finding.rule_out("idle", "a worker without work waits for its queue of tasks");
+  finding.remedies.push_back(
+      {.title =
+           "Create what has that thread (an executor, a writer, a client) in the worker, after "
+           "the fork: what has threads mostly cannot be pickled",
+       .commands = {"DataLoader(..., worker_init_fn=start_threads)",
+                    "Pool(..., initializer=start_threads)"},
+       .verify = "dlprobe deadlock --pid PID"});
+  add_remedies_for_fork(finding, facts, waiter);
+  return RootCause{std::move(finding), index};
+}
+
+// A trainer that waits for the result of a task of its own threads', which waits for another of
+// them; or in its event loop's own thread, while nobody is at work on any.
+std::optional<RootCause> task_behind_task(const Facts& facts, size_t index,
+                                          const std::vector<bool>& explained) {
+  const ThreadFacts& waiter = facts.threads[index];
+  const bool is_it = waiter.role() == Role::kTrainer && waiter.doomed && !explained[index] &&
+                     waits_for_future(*waiter.thread);
+  if (!is_it) return std::nullopt;
+  const auto way = way_within(facts, index);
+  const ThreadFacts& end = facts.threads[way.back()];
+  const bool is_own_loop = way.size() == 1 && is_in_event_loop(*waiter.thread);
+  const bool is_behind = way.size() > 1 && end.doomed && waits_for_future(*end.thread);
+  if (!is_own_loop && !is_behind) return std::nullopt;
+  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, waiter);
+  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
+                    words_of_way(facts, way) +
+                    (is_own_loop ? ", in the thread of its event loop, which can do nothing for it "
+                                   "meanwhile"
+                                 : "; no thread is left to do that task");
+  add_remedy_for_tasks(finding, waiter);
+  return RootCause{std::move(finding), index};
+}
+
+}  // namespace dlprobe::probes::deadlock
