@@ -149,6 +149,8 @@ def hangs_of_python():
                               evidence={"threads_in_the_circle": equals(2)})
     yield from pair("threads-task-behind-task", "hang_threads.py task-behind-task", "DLP0303")
     yield from slow("threads-result-of-a-pool", "hang_threads.py result-of-a-pool", "DLP0305")
+    for kind in ("exit-joins-a-thread", "result-in-own-loop"):
+        yield from pair(f"threads-{kind}", f"hang_threads.py {kind}", "DLP0303")
     yield from slow("threads-task-of-a-thread", "hang_threads.py task-of-a-thread", "DLP0303")
     yield from everywhere("threads-dead-filler", "hang_threads.py dead-filler", "DLP0305")
     for kind in ("credit-not-given-back", "last-item-not-put"):
@@ -201,6 +203,14 @@ def hangs_of_python():
     yield from slow("pool-worker-died", "hang_peer.py pool-worker-died", ("DLP0106", "DLP0308", "DLP0510"))
     yield from slow("pool-of-fork-server", "hang_peer.py pool-of-fork-server", ("DLP0106", "DLP0308", "DLP0510"))
     yield from pair("join-before-get", "hang_peer.py join-before-get", ("DLP0303", "DLP0308", "DLP0314"))
+    yield from pair("pool-that-ended", "hang_peer.py pool-that-ended", "DLP0305")
+    yield from pair("readers-that-ended", "hang_peer.py readers-that-ended", "DLP0303")
+    yield from pair("handler-at-exit", "hang_peer.py handler-at-exit", "DLP0303")
+    # What wakes now and then helps nobody: nine seconds of looks tell that.
+    beside = {"needs": "python", "dlprobe_options": ["--for", "9s"]}
+    yield hangs("join-before-get-beside-a-beat", "hang_peer.py join-before-get --beat", "DLP0303", **beside)
+    yield hangs("barrier-beside-a-beat", "hang_closed.py barrier-short-of-one --beat", "DLP0303", **beside)
+    yield runs("join-before-get-beside-a-beat", "hang_peer.py join-before-get --beat --healthy", **beside)
     for kind in ("sleep", "read", "mutex"):
         yield from (everywhere if kind == "mutex" else slow)(f"gil-{kind}", f"hang_gil.py {kind}", "DLP0307",
                                                              **(a_warning if kind == "sleep" else {}))

@@ -57,11 +57,26 @@ def until_one_is_at(pids, place):
         time.sleep(0.01)
 
 
+class Beat(argparse.Action):
+    """Starts a heartbeat, as trainers have them for their logs: it wakes, writes a line and sleeps."""
+
+    def __call__(self, *_):
+        in_thread(self.beat)
+
+    @staticmethod
+    def beat():
+        with open(os.devnull, "w", encoding="ascii", buffering=1) as log:
+            while True:
+                log.write(f"{time.time()}\n")
+                time.sleep(0.2)
+
+
 def parser(description, kinds):
     result = argparse.ArgumentParser(description=description)
     result.add_argument("kind", choices=sorted(kinds))
     result.add_argument("--healthy", action="store_true", help="the twin that nothing is wrong with")
     result.add_argument("--workers", type=int, default=2)
+    result.add_argument("--beat", action=Beat, nargs=0, help="with a heartbeat in the trainer")
     result.add_argument("--patience", type=float, help="the trainer's wait for one item; then it waits again")
     return result
 

@@ -168,6 +168,55 @@ def pool_worker_died(options, method="fork"):
             pool.map(task, range(20), chunksize=1)
 
 
+def pool_that_ended(options):
+    """imap gives its results one by one, after the pool's with block."""
+    expect(1)
+    claim("moves" if options.healthy else "still")
+    while True:
+        with multiprocessing.Pool(options.workers) as pool:
+            results = pool.imap(healthy_pool_task, range(4))
+            if options.healthy:
+                results = list(results)
+        for _ in results:
+            pass
+
+
+def read_some(queue, healthy):
+    for _ in range(4 if not healthy else 100_000):
+        queue.get()
+
+
+def readers_that_ended(options):
+    """Who read the queue has ended; the trainer puts on."""
+    queue = multiprocessing.Queue(4)
+    readers = [multiprocessing.Process(target=read_some, args=(queue, options.healthy), daemon=True)
+               for _ in range(options.workers)]
+    for each in readers:
+        each.start()
+    expect(1)
+    claim("moves" if options.healthy else "still")
+    while True:
+        queue.put(0)
+        time.sleep(0.01)
+
+
+def handler_at_exit(options):
+    """A handler of SIGTERM that fork copied keeps a daemon alive, which the trainer's exit waits for."""
+    queue = multiprocessing.Queue(4)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL if options.healthy else lambda *_: None)
+    daemon = multiprocessing.Process(target=fill_for_ever, args=(queue,), daemon=True)
+    daemon.start()
+    expect(1)
+    claim("moves" if options.healthy else "still")
+    while options.healthy:
+        queue.get()
+
+
+def fill_for_ever(queue):
+    while True:
+        queue.put(0)
+
+
 def put_much(queue):
     queue.put(bytes(1 << 20))
 
@@ -438,7 +487,8 @@ def request_in_a_buffer(options):
     train(Loader(fetch, options))
 
 
-KINDS = {"request-in-a-buffer": request_in_a_buffer,
+KINDS = {"pool-that-ended": pool_that_ended, "readers-that-ended": readers_that_ended, "handler-at-exit": handler_at_exit,
+         "request-in-a-buffer": request_in_a_buffer,
          "frozen-v1": partial(frozen_group, controller="freezer", frozen="FROZEN", thawed="THAWED"),
          "frozen-v2": partial(frozen_group, controller="unified", frozen="1", thawed="0"),
          "loader-at-work": loader_at_work, "readers-with-one-anothers-ends": readers_with_one_anothers_ends,

@@ -2,6 +2,7 @@
 
 Twin: the same threads, and each wait ends.
 """
+import asyncio
 import concurrent.futures
 import multiprocessing
 import queue
@@ -196,7 +197,44 @@ def last_item_not_put(options):
     in_trainer(step, options)
 
 
-KINDS = {"dead-filler": dead_filler, "credit-not-given-back": credit_not_given_back,
+def upload(healthy, done):
+    """Its thread waits for a last item, which nobody puts."""
+    items = queue.Queue()
+    threading.Thread(target=items.get).start()
+    if healthy:
+        items.put(None)
+    else:
+        claim("still")
+    done.put(True)
+
+
+def exit_joins_a_thread(options):
+    """A worker's function returns, its exit waits for a thread that it left; the trainer joins the worker."""
+    expect(1)
+    if options.healthy:
+        claim("moves")
+    done = multiprocessing.SimpleQueue()
+    while True:
+        worker = multiprocessing.Process(target=upload, args=(options.healthy, done))
+        worker.start()
+        done.get()
+        worker.join()
+
+
+def result_in_own_loop(options):
+    """An event loop's thread waits for a result that the same loop was to make."""
+    async def ask():
+        loop = asyncio.get_running_loop()
+        expect(1)
+        claim("moves" if options.healthy else "still")
+        while True:
+            future = asyncio.run_coroutine_threadsafe(asyncio.sleep(0.01), loop)
+            await asyncio.wrap_future(future) if options.healthy else future.result()
+
+    asyncio.run(ask())
+
+
+KINDS = {"exit-joins-a-thread": exit_joins_a_thread, "result-in-own-loop": result_in_own_loop, "dead-filler": dead_filler, "credit-not-given-back": credit_not_given_back,
          "last-item-not-put": last_item_not_put, "full-queue": full_queue, "thread-of-an-import": thread_of_an_import, "producer": producer,
          "task-behind-task": task_behind_task, "task-of-a-thread": task_of_a_thread, "result-of-a-pool": result_of_a_pool,
          "saver": saver}
