@@ -101,6 +101,7 @@ std::vector<RootCause> find_causes(Facts& facts) {
   for (RootCause& cause : causes) {
     blame_failed_task(facts, cause);
     blame_handler_at_exit(facts, cause);
+    blame_failed_program(facts, cause);
   }
   std::ranges::stable_sort(causes, std::ranges::greater{}, [](const RootCause& cause) {
     const Finding& finding = cause.finding;

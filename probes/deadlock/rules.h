@@ -143,6 +143,13 @@ std::vector<Finding> find_risks(const Facts& facts, const std::vector<RootCause>
 Finding finding_about(const Facts& facts, FindingCode code, Confidence confidence,
                       const ThreadFacts& thread);
 
+/// Says first that the program of a process which a thread keeps alive ended with an exception.
+void blame_failed_program(const Facts& facts, RootCause& cause);
+
+/// A trainer that waits for a connection (accept), where all that it started have ended, and not
+/// well: DLP0314.
+std::optional<RootCause> deserted_listener(const Facts& facts, const Rank& rank);
+
 /// An orphan that waits for what only other orphans are left to give, for nobody: DLP0309.
 RootCause left_with_orphans(const Facts& facts, size_t index);
 

@@ -12,6 +12,7 @@
 #include "lib/foreign/python_code.h"
 #include "lib/model/run_words.h"
 #include "probes/deadlock/rules.h"
+#include "probes/deadlock/within.h"
 #include "probes/facts/facts.h"
 
 namespace dlprobe::probes::deadlock {
@@ -119,6 +120,58 @@ void blame_failed_task(const Facts& facts, RootCause& cause) {
        .commands = {is_of_loop ? "async with asyncio.TaskGroup() as group: group.create_task(...)"
                                : "future.add_done_callback(lambda done: done.result())"},
        .verify = "dlprobe deadlock --pid PID"});
+}
+
+void blame_failed_program(const Facts& facts, RootCause& cause) {
+  const ProcessKey& key = facts.threads[cause.thread].process->key;
+  const size_t main = facts.find(key, key.pid);
+  if (main == Facts::kNone || !is_at_end_of_program(*facts.threads[main].thread)) return;
+  const auto& events = facts.run->start_events;
+  const auto failed = std::ranges::find_if(events, [&](const StartEvent& event) {
+    return event.process == key && event.kind == StartEventKind::kFailed &&
+           event.ended == Ended::kProcess;
+  });
+  if (failed == events.end()) return;
+  Finding& finding = cause.finding;
+  const Message place =
+      failed->file.empty() ? Message() : " at " + as_path(failed->file) + ":" + own(failed->line);
+  finding.message = describe(*facts.run, key) + " ended with " + as_text(failed->message) + place +
+                    "; " + finding.message;
+  finding.severity = Severity::kError;
+  finding.prove(text_fact("exception", as_text(failed->message), kShimSource, failed->at));
+  if (!failed->file.empty()) {
+    finding.places.clear();
+    add_source(finding, failed->file, failed->line, "raised at");
+  }
+  finding.remedies.insert(
+      finding.remedies.begin(),
+      {.title = "Fix that exception: the rest is of it", .verify = "dlprobe run -- COMMAND"});
+}
+
+std::optional<RootCause> deserted_listener(const Facts& facts, const Rank& rank) {
+  const ThreadFacts& trainer = facts.threads[rank.trainer];
+  if (trainer.need.kind != NeedKind::kNewClient || !trainer.still) return std::nullopt;
+  const ProcessExit* failed = nullptr;
+  size_t ended = 0;
+  for (const ProcessInfo& child : facts.run->processes) {
+    if (child.ppid != trainer.process->key.pid) continue;
+    const ProcessExit* exit = facts.run->find_exit(child.key);
+    if (exit == nullptr || exit->at > facts.last->at) return std::nullopt;
+    ++ended;
+    if (has_failed(*exit)) failed = exit;
+  }
+  if (failed == nullptr) return std::nullopt;
+  Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
+  if (!is_worth_a_warning(facts, trainer)) finding.severity = Severity::kInfo;
+  finding.message = words_of_wait(facts, trainer) + ", and " + all_of(ended, "process") +
+                    " that it started " + (ended == 1 ? "has" : "have") + " ended; " +
+                    describe(*facts.run, failed->key) + " " + describe_exit(failed->wait_status);
+  finding.processes.push_back(failed->key);
+  finding.remedies.push_back(
+      {.title = "Read why that one failed, and see whether the others live while you wait for them",
+       .commands = {"if process.poll() is not None: raise RuntimeError('it has ended')"},
+       .verify = "dlprobe run -- COMMAND"});
+  return RootCause{std::move(finding), rank.trainer};
 }
 
 std::optional<RootCause> computes_since_failure(const Facts& facts) {

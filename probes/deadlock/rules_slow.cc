@@ -388,11 +388,13 @@ bool has_timer(const Facts& facts, const ThreadFacts& thread) {
 // be meant to take so long; a trainer's own sleep is.
 std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank) {
   const ThreadFacts& trainer = facts.threads[rank.trainer];
+  const bool is_at_end = is_at_end_of_program(*trainer.thread);
   bool one_sleeps = false;
   for (const ThreadFacts& thread : facts.threads) {
     if (thread.role() == Role::kLauncher) continue;  // it waits for the end of the job
     const bool sleeps = thread.need.kind == NeedKind::kNothing;
-    const bool stands = (sleeps && &thread == &trainer) || rests(thread);
+    const bool keeps_alive = is_at_end && polls_by_sleep(thread);
+    const bool stands = (sleeps && &thread == &trainer) || keeps_alive || rests(thread);
     if (!stands || ends_from_outside(facts, thread)) return std::nullopt;
     one_sleeps = one_sleeps || sleeps || thread.need.kind == NeedKind::kFileLock;
   }
@@ -405,14 +407,15 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, end);
   const bool sleeps = trainer.need.kind == NeedKind::kNothing || has_timer(facts, trainer);
   if (sleeps) finding.severity = Severity::kInfo;
-  finding.message = "nothing moves: ";
-  for (const size_t each : way) {
-    finding.message +=
-        (each == way.front() ? "" : "; ") + words_of_wait(facts, facts.threads[each]);
-  }
-  finding.message += words_of_end(facts, way);
+  const bool is_kept = is_at_end && way.size() > 1;
+  finding.message = is_kept ? name_of(facts, trainer) + " is through, and is kept alive: "
+                            : Message("nothing moves: ");
+  Message words;
+  for (const size_t each : way | std::views::drop(is_kept ? 1 : 0))
+    words += (words.empty() ? "" : "; ") + words_of_wait(facts, facts.threads[each]);
+  finding.message += words;
   add_remedy_for_answer(finding, facts, end);
-  if (is_finalizing(*trainer.thread)) {
+  if (is_finalizing(*trainer.thread) && !is_at_end) {
     finding.message +=
         "; its interpreter is ending (Py_FinalizeEx): a daemon thread that had that "
         "lock was ended with it";
@@ -421,7 +424,7 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
                                          "daemon threads wherever they are, locks and all",
                                 .commands = {"stop.set(); thread.join()"}});
   }
-  if (is_at_end_of_program(*trainer.thread)) finding.remedies.push_back(remedy_at_end_of_program());
+  if (is_at_end) finding.remedies.push_back(remedy_at_end_of_program());
   finding.remedies.push_back(
       {.title = "Look at that line, and at what the other threads of the process wait for",
        .commands = {"dlprobe stacks " + own(end.process->key.pid)}});
@@ -582,6 +585,7 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
   if (!cause && (trainer.need.kind != NeedKind::kNothing || waits_for_gpu(*trainer.thread)))
     cause = stuck_consumer(facts, ranks.front());
   if (!cause) cause = output_kept_open(facts, ranks.front());
+  if (!cause) cause = deserted_listener(facts, ranks.front());
   if (!cause) cause = standstill_within(facts, ranks.front());
   if (!cause) cause = trainers_at_rest(facts, ranks);
   if (cause) causes.push_back(std::move(*cause));

@@ -542,8 +542,9 @@ TEST(Within, ThreadThatKeepsAProgramAliveThatIsThrough) {
     EXPECT_EQ(finding.severity, Severity::kWarning);
     EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("before the program does"));
     if (timed) {
-      EXPECT_THAT(finding.message.plain(),
-                  HasSubstr(": it is through, and thread 150 of trainer 100 keeps it"));
+      EXPECT_THAT(
+          finding.message.plain(),
+          HasSubstr("trainer 100 is through, and is kept alive: thread 150 of trainer 100"));
     }
   }
 }
