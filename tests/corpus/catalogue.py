@@ -1,4 +1,5 @@
 """The cases of the corpus: which job, on which /dev/shm, and what dlprobe must say of it."""
+from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
 
@@ -311,15 +312,16 @@ def hangs_of_torch():
         # Debian's torch 1.13 has OpenBLAS, which starts its threads again after a fork.
         yield from (pair if where == "init" else slow)(
             f"torch-multiply-{where}", f"hang_torch.py multiply-{where}", "DLP0302", needs="torch2")
-    yield from pair("torch-spinning-reduce", "hang_torch.py spinning-reduce", "DLP0302")
-    yield from pair("torch-native-lock", "hang_torch.py native-lock", "DLP0301", confidence="certain")
+    # Where the case is slow here, one without torch is quick.
+    yield from slow("torch-spinning-reduce", "hang_torch.py spinning-reduce", "DLP0302")
+    yield from slow("torch-native-lock", "hang_torch.py native-lock", "DLP0301", confidence="certain")
     yield from pair("torch-lock", "hang_torch.py lock", "DLP0306")
     yield from slow("torch-rlock", "hang_torch.py rlock", "DLP0306")
     yield from slow("torch-lock-later", "hang_torch.py lock-later", "DLP0306")
     yield from slow("torch-pipe-in-a-sample", "hang_torch.py pipe-in-a-sample", "DLP0308")
-    yield from pair("torch-stopped", "hang_torch.py stopped", "DLP0311")
-    yield from pair("torch-orphans", "hang_torch.py orphans", "DLP0309", severity="warning", verdicts=("warn",))
-    yield from pair("torch-orphan-in-a-sample", "hang_torch.py orphan-in-a-sample", "DLP0309", severity="warning",
+    yield from slow("torch-stopped", "hang_torch.py stopped", "DLP0311")
+    yield from slow("torch-orphans", "hang_torch.py orphans", "DLP0309", severity="warning", verdicts=("warn",))
+    yield from slow("torch-orphan-in-a-sample", "hang_torch.py orphan-in-a-sample", "DLP0309", severity="warning",
                     verdicts=("warn",))
     yield from slow("torch-fifo-without-writer", "hang_torch.py fifo-without-writer", "DLP0308",
                     severity=None, verdicts=("pass", "warn"))
@@ -327,7 +329,7 @@ def hangs_of_torch():
     yield from slow("torch-slow-sample", "hang_torch.py slow-sample", "DLP0313", **not_an_error)
     yield from slow("torch-busy-without-end", "hang_torch.py busy-without-end", ("DLP0312", "DLP0313"),
                     **not_an_error)
-    yield from pair("torch-consumer-at-a-lock", "hang_torch.py consumer-at-a-lock", ("DLP0314", "DLP0303"))
+    yield from slow("torch-consumer-at-a-lock", "hang_torch.py consumer-at-a-lock", ("DLP0314", "DLP0303"))
     yield from slow("torch-consumer-at-a-socket", "hang_torch.py consumer-at-a-socket", "DLP0314",
                     **not_an_error)
     long_look = {"dlprobe_options": ["--for", "18s"]}
@@ -347,7 +349,7 @@ def hangs_of_wheels():
     """Libraries with threads of their own, in forked workers; they lie beside torch 2.13."""
     for module in ("polars", "tokenizers", "grpc"):
         yield from hang_with_twin(f"wheels-{module}", f"hang_wheels.py {module}", "DLP0302", needs="torch2",
-                                  modules=(module,))
+                                  modules=(module,), pace="slow" if module == "tokenizers" else "quick")
     for kind, module in (("opencv", "cv2"), ("pyarrow", "pyarrow"), ("numba", "numba")):
         yield runs(f"wheels-{kind}", f"hang_wheels.py {kind}", needs="torch2", modules=(module,))
 
@@ -369,8 +371,8 @@ def risks():
     yield from pair("shared-position", "risks.py shared-position", "DLP0205", **longer)
     yield runs("position-of-trainer-alone", "risks.py trainer-alone", needs="python", never=["DLP0205"])
     yield from pair("two-runtimes", "risks.py two-runtimes", "DLP0605", severity="info")
-    yield from risk_with_twin("torch-lost-pool", "hang_torch.py lost-pool-unused", "DLP0604")
-    yield from risk_with_twin("torch-shared-position", "hang_torch.py shared-position", "DLP0205", **longer)
+    yield from risk_with_twin("torch-lost-pool", "hang_torch.py lost-pool-unused", "DLP0604", pace="slow")
+    yield from risk_with_twin("torch-shared-position", "hang_torch.py shared-position", "DLP0205", pace="slow", **longer)
 
 
 def shared_handles():
@@ -474,7 +476,7 @@ def deaths():
                evidence={"sender": holds("killer.py")}, exit_codes=(128 + 9,))
     yield dies("closed-session", "deaths.py closed-session", "DLP0511", exit_codes=(1,))
     for kind in ("segfault", "tied", "oom-worker", "whole-job-stopped", "closed-session", "trainer-killed"):
-        yield ends_well(f"{kind}-not", f"deaths.py {kind} --healthy")
+        yield ends_well(f"{kind}-not", f"deaths.py {kind} --healthy", pace="slow" if kind in ("tied", "trainer-killed") else "quick")
     for kind in ("pool", "failing-programs", "killed-by-trainer", "caught"):
         yield ends_well(kind, f"deaths.py {kind}", pace="quick" if kind == "killed-by-trainer" else "slow")
     numba = {"needs": "torch2", "modules": ("numba",)}
@@ -497,7 +499,8 @@ def deaths():
         certainty = {"absent": "likely", "left": "likely", "exits": None}.get(kind, "certain")
         yield dies(f"rank-{kind}", f"failed_ranks.py {kind}", code, needs="torch", confidence=certainty, exit_codes=(1,),
                    evidence=evidence)
-        yield ends_well(f"rank-{kind}-not", f"failed_ranks.py {kind} --healthy", needs="torch")
+        yield ends_well(f"rank-{kind}-not", f"failed_ranks.py {kind} --healthy", needs="torch",
+                        pace="quick" if kind in ("late", "taken", "left") else "slow")
     yield ends_well("child-fails", "deaths.py child-fails")
     yield ends_well("interrupted", "deaths.py interrupted")
 
@@ -616,14 +619,15 @@ def full():
                    exit_codes=(1,), never=["DLP0510", "DLP0514"], mount_options=mount_options, **common)
         for done_without in ("--healthy", "--handled"):
             yield Case(f"run-no-space-{job}-not{done_without[1:]}", f"space.py {job} {done_without}", quiet=True,
-                       verdicts=("pass",), exit_codes=(0,), pace="slow", mount_options=mount_options, **common)
+                       verdicts=("pass",), exit_codes=(0,), pace="quick" if done_without == "--healthy" else "slow",
+                       mount_options=mount_options, **common)
     for job, where, evidence in FULL:
         name = f"run-full-{job}-{where.split('-')[3].split()[0]}"
         yield Case(name, f"limits.py {job} {where}", first="DLP0603", severity="error", confidence="certain", evidence=evidence,
                    exit_codes=(1,), never=["DLP0510", "DLP0514"], **common)
         for done_without in ("--healthy", "--handled"):
             yield Case(f"{name}-not{done_without[1:]}", f"limits.py {job} {where} {done_without}", silent=True, verdicts=("pass",),
-                       exit_codes=(0,), pace="slow", **common)
+                       exit_codes=(0,), pace="quick" if (job, done_without) == ("fork", "--healthy") else "slow", **common)
 
 
 def refused_forks():
@@ -1029,7 +1033,28 @@ def hang_cases():
 
 GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, same_data, same_epochs, kept_settings, rewritten, partial_data, unasked, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
           memory_cases, growing, descriptors, starts_of_python, programs_of_others)
-CASES = {case.name: case for group in GROUPS for case in group()}
+# In one more style, kind or start method what another case has; of each family every start method is in another case too.
+REPEATS = frozenset("""
+    data-copied-kind-state data-epochs-made-anew-workers-2-without-model data-epochs-not-evaluated
+    data-epochs-not-made-anew-apart data-epochs-not-pairs data-epochs-not-statistics data-epochs-seeded-workers-workers-2
+    data-epochs-weighted data-not-copied-workers-1 data-not-lazy-state data-not-overwritten-array data-not-overwritten-cache
+    data-not-overwritten-clone data-not-overwritten-clone-method-spawn data-not-overwritten-constant
+    data-not-overwritten-in-queue-copied data-not-overwritten-in-queue-fresh data-not-stream-endless-shuffled
+    data-not-stream-hashed data-not-stream-shuffled data-overwritten-buffer-method-spawn data-overwritten-buffer-workers-1
+    data-overwritten-collate-method-spawn data-overwritten-in-queue-same-spawn data-partial-caught data-ranks-1 data-ranks-2
+    data-ranks-not-evaluated data-ranks-not-parts-spawn data-ranks-not-shared-out-spawn data-ranks-not-stream-evaluated
+    data-ranks-not-stream-skipped data-ranks-shuffled-learned-method-spawn data-ranks-stream-workers-0
+    data-rewritten-not-clone data-rewritten-not-fresh data-rewritten-not-lockstep-strategy-file_system
+    data-rewritten-not-pool-one-by-one data-rewritten-not-ring-in-turn data-rewritten-ring data-settings-epoch
+    data-settings-not-unread data-settings-transform dies-rank-exits dies-rank-monitored exhausted-fork-file_system
+    healthy-busy-trainer healthy-large-fork-file_system healthy-large-forkserver-file_descriptor
+    healthy-large-spawn-file_system healthy-persistent-idle healthy-sample-raises healthy-slow-sample
+    held-by-another-job-torch raised-timeout-short run-shared-reader-lines runs-position-of-trainer-alone runs-wheels-opencv
+    stale-files starts-healthy-set-under-guard-task starts-set-under-guard-task starts-torch-collate starts-torch-init
+    starts-torch-local-dataset
+    """.split())
+CASES = {case.name: replace(case, pace="slow") if case.name in REPEATS else case for group in GROUPS for case in group()}
+assert REPEATS <= CASES.keys()
 
 
 def codes_of(case):
