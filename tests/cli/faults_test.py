@@ -3,19 +3,23 @@
     faults_test.py [-v] [CLASS ...]
 """
 
+import itertools
 import os
 import re
 import signal
 import subprocess
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 from support import DLPROBE, HAS_LOADER, TIMEOUT, dlprobe, report_of, wait_until
 
 # In the environment of all that is started here, and so of what that starts.
 MARK = f"DLPROBE_TEST_MARK={os.getpid()}"
 
-# The fault, its finding, severity and confidence. What is told by a whole watch alone is a warning.
+# The fault, its finding, severity and confidence. What is told by a whole watch alone is a warning; the longest first.
 HANGS = [
+    ("consumer-stuck", "DLP0314", "warning", "likely"),
+    ("slow-sample", "DLP0313", "warning", "likely"),
     ("fork-inherited-lock", "DLP0301", "error", "certain"),
     ("fork-lost-thread-pool", "DLP0302", "error", "certain"),
     ("fork-lost-thread-pool:wait=spinning", "DLP0302", "error", "certain"),
@@ -23,8 +27,6 @@ HANGS = [
     ("lock-holder-dead", "DLP0304", "error", "certain"),
     ("pipe-without-peer", "DLP0308", "error", None),  # certain only without a helper thread
     ("worker-stopped:worker=1", "DLP0311", "error", "certain"),
-    ("slow-sample", "DLP0313", "warning", "likely"),
-    ("consumer-stuck", "DLP0314", "warning", "likely"),
 ]
 # Whom the fault kills is told as well, if it was seen before: on a busy machine it may be gone by then.
 KILLING = ("lock-holder-dead", "pipe-without-peer")
@@ -46,6 +48,12 @@ def descendants():
     return {pid: state for pid, state in found.items() if state not in "ZX"}
 
 
+def at_once(run, each):
+    """What each run gives. Most of its time it waits, so that four do not disturb one another."""
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(lambda arguments: run(*arguments), each))
+
+
 @unittest.skipUnless(HAS_LOADER, "built without the reference loader: -DDLPROBE_REFERENCE_LOADER=ON")
 class Base(unittest.TestCase):
     def setUp(self):
@@ -59,10 +67,10 @@ class Base(unittest.TestCase):
         self.assertEqual({n for n in left if not os.path.exists("/proc/" + n.split("_")[1])}, set())
 
     def check_hangs(self, strategy, method="fork", hangs=HANGS):
-        for fault, code, severity, confidence in hangs:
+        reports = at_once(report_of, [("deadlock", "--fault", fault, "--sharing-strategy", strategy, "--start-method", method)
+                                      for fault, *_ in hangs])
+        for (fault, code, severity, confidence), report in zip(hangs, reports):
             with self.subTest(fault=fault, strategy=strategy, method=method):
-                report = report_of("deadlock", "--fault", fault, "--sharing-strategy", strategy,
-                                   "--start-method", method)
                 found = [(f["code"], f["severity"], f["confidence"]) for f in report["findings"]]
                 beside = [("DLP0503", "info")] if fault in KILLING else []
                 self.assertIn([each[:2] for each in found[1:]], ([], beside), found)
@@ -77,8 +85,8 @@ class FileDescriptor(Base):
         self.check_hangs("file_descriptor")
 
     def test_under_spawn_and_forkserver_what_fork_copies_does_no_harm(self):
-        for fault in OF_FORK:
-            done = dlprobe("deadlock", "--fault", fault, "--start-method", "all")
+        runs = at_once(dlprobe, [("deadlock", "--fault", fault, "--start-method", "all") for fault in OF_FORK])
+        for fault, done in zip(OF_FORK, runs):
             text = done.stdout.decode()
             self.assertEqual(done.returncode, 1, text)
             rows = re.findall(r"^  (fork|spawn|forkserver) +file_descriptor +(\S+)", text, re.M)
@@ -158,18 +166,17 @@ class Backlog(Memory):
 class Descriptors(Base):
     SMALL = ("--sample-shape", "3x32x32", "--start-method")
 
-    def check(self, fault, code, method):
-        with self.subTest(fault=fault, method=method):
-            report = report_of("fd", "--fault", fault, *self.SMALL, method)
-            found = [(f["code"], f["severity"], f["confidence"], f.get("consequence_of")) for f in report["findings"]]
-            self.assertEqual(found, [(code, "error", "certain", None), ("DLP0202", "error", "certain", code)])
-            facts = {fact["name"]: fact["value"] for fact in report["findings"][0]["evidence"]}
-            self.assertGreater(facts["growth_per_batch"], 0.5)
-
     def test_each_fault_gives_its_finding_under_every_start_method(self):
-        for method in ("fork", "spawn", "forkserver"):
-            self.check("fd-leak-in-worker:limit=256,count=2", "DLP0204", method)
-            self.check("batches-kept-by-consumer:limit=96", "DLP0203", method)
+        codes = {"fd-leak-in-worker:limit=256,count=2": "DLP0204", "batches-kept-by-consumer:limit=96": "DLP0203"}
+        runs = list(itertools.product(codes, ("fork", "spawn", "forkserver")))
+        reports = at_once(report_of, [("fd", "--fault", fault, *self.SMALL, method) for fault, method in runs])
+        for (fault, method), report in zip(runs, reports):
+            with self.subTest(fault=fault, method=method):
+                code = codes[fault]
+                found = [(f["code"], f["severity"], f["confidence"], f.get("consequence_of")) for f in report["findings"]]
+                self.assertEqual(found, [(code, "error", "certain", None), ("DLP0202", "error", "certain", code)])
+                facts = {fact["name"]: fact["value"] for fact in report["findings"][0]["evidence"]}
+                self.assertGreater(facts["growth_per_batch"], 0.5)
 
     def test_without_a_fault_nothing_runs_out(self):
         done = dlprobe("fd", "--start-method", "all", "--sharing-strategy", "all")

@@ -198,9 +198,9 @@ class Html(unittest.TestCase):
 
     @classmethod
     def page_of_a_large_incident(cls):
-        """Ten minutes of 64 processes."""
+        """Two minutes of 64 processes: more samples than a page has points."""
         recording, page = Path(cls.folder.name) / "incident.dlrec", Path(cls.folder.name) / "incident.html"
-        subprocess.run([MAKE_INCIDENT, recording], check=True)
+        subprocess.run([MAKE_INCIDENT, recording, "63", "2"], check=True)
         dlprobe("replay", recording, "-q", "-f", f"html={page}", "-f", f"json={page}.json")
         return page
 
