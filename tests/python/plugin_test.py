@@ -13,6 +13,7 @@ import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -134,8 +135,8 @@ class PluginTest(unittest.TestCase):
         self.assertIn("cannot be ended: pytest ends here", output)
 
     def test_what_waits_outside_of_python_ends_the_session(self):
-        self.check_end_of_session("test_hangs_in_c")
-        self.check_end_of_session("test_hangs_with_the_gil")
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(self.check_end_of_session, ("test_hangs_in_c", "test_hangs_with_the_gil")))
 
     def test_what_holds_the_gil_is_told_when_it_returns(self):
         status, outcomes, output = run_pytest(HERE / "loader_in_c.py", "-k", "sleeps or returns")
