@@ -391,9 +391,9 @@ def shared_handles():
     for job in ("lines", "records"):  # over before anybody looks twice
         yield Case(f"run-shared-reader-{job}", f"shared_reader.py {job}", probe="run", needs="torch", pace="quick", first="DLP0205",
                    severity="warning", confidence="likely", verdicts=("warn",), exit_codes=(0,))
-    for job in ("at-offset", "reopened", "lazy", "one-reads", "logs", "trainer-reads", "records --workers 1", "connection-lazy",
-                "connection-locked", "connection --workers 1"):
-        yield ends_well(f"shared-reader-{job.replace(' --', '-').replace(' ', '-')}", f"shared_reader.py {job}", needs="torch")
+    yield from each("ends-shared-reader", "shared_reader.py",
+                    ("at-offset", "reopened", "lazy", "one-reads", "logs", "trainer-reads", "records --workers 1", "connection-lazy",
+                     "connection-locked", "connection --workers 1"), pace="slow", **NOTHING)
     yield ends_well("shared-connection-not", "shared_handles.py connection --healthy", pace="quick")
     yield ends_well("shared-mapping", "shared_handles.py mapping", pace="quick")
     yield Case("fd-shared-records", "shared_handles.py records", probe="fd", needs="python", first="DLP0205",
@@ -681,44 +681,42 @@ NOT_OVERWRITTEN = ("clone", "clone --method spawn", "clone-shared", "constant", 
                    "array", "buffer --workers 0")
 
 
+LIKELY = {"severity": "warning", "confidence": "likely", "verdicts": ("warn",)}
+CERTAIN = {"severity": "error", "confidence": "certain"}
+NOTHING = {"silent": True, "verdicts": ("pass",)}
+
+
+def each(name, script, jobs, **changes):
+    """Commands that end well, whatever their data is."""
+    arguments = {"probe": "run", "needs": "torch", "exit_codes": (0,)} | changes
+    for job in jobs:
+        yield Case(f"{name}-{job.replace(' --method', '').replace(' --', '-').replace(' ', '-')}", f"{script} {job}", **arguments)
+
+
 def same_data():
     """Samples and random numbers that workers repeat, of which no failure tells."""
-    common = {"probe": "run", "needs": "torch", "exit_codes": (0,)}
     for job, code, evidence in SAME_DATA:
-        yield Case(f"data-{job.replace(' --', '-').replace(' ', '-')}", f"same_data.py {job}", first=code, severity="warning",
-                   confidence="likely", verdicts=("warn",), evidence=evidence, **common)
-    plain = dict(common, needs="python", modules=("numpy",))
+        yield from each("data", "same_data.py", (job,), first=code, evidence=evidence, **LIKELY)
+    yield from each("data-not", "same_data.py", DATA_APART, **NOTHING)
+    plain = {"needs": "python", "modules": ("numpy",)}
     for job, evidence in SAME_DRAWS:
-        yield Case(f"data-draws-{job.replace(' --', '-').replace(' ', '-')}", f"same_draws.py {job}", first="DLP0801",
-                   severity="warning", confidence="likely", verdicts=("warn",), evidence=evidence, **plain)
-    for job in DRAWS_APART:
-        yield Case(f"data-draws-not-{job.replace(' --', '-').replace(' ', '-')}", f"same_draws.py {job}", silent=True,
-                   verdicts=("pass",), **plain)
-    for workers in (0, 1, 2):
-        yield Case(f"data-ranks-{workers}", f"same_ranks.py alike --workers {workers}", first="DLP0802", severity="warning",
-                   confidence="likely", verdicts=("warn",), evidence={"processes": equals(2)}, **common)
-    for job in ("in-order-learned", "stream", "stream --workers 0", "shuffled-learned --method spawn",
-                "stream --method forkserver"):
-        yield Case(f"data-ranks-{job.replace(' --', '-').replace(' ', '-')}", f"same_ranks.py {job}", first="DLP0802", severity="warning",
-                   confidence="likely", verdicts=("warn",), evidence={"equal_samples": equals(16)}, **common)
-    for job in OVERWRITTEN:
-        yield Case(f"data-overwritten-{job.replace(' --', '-').replace(' ', '-')}", f"overwritten.py {job}", first="DLP0803",
-                   severity="error", confidence="certain", evidence={"samples_made_at": holds("/overwritten.py:")}, **common)
-    for job in ("same", "same --method spawn"):
-        yield Case(f"data-overwritten-in-queue-{job.replace(' --method ', '-')}", f"overwritten_queue.py {job}", first="DLP0803",
-                   severity="error", confidence="certain", evidence={"samples_made_at": holds("/overwritten_queue.py:")}, **common)
-    for job in ("copied", "copied --method spawn", "fresh", "ring"):
-        yield Case(f"data-not-overwritten-in-queue-{job.replace(' --method ', '-')}", f"overwritten_queue.py {job}", silent=True,
-                   verdicts=("pass",), **common)
-    for job in NOT_OVERWRITTEN:
-        yield Case(f"data-not-overwritten-{job.replace(' --', '-').replace(' ', '-')}", f"overwritten.py {job}", silent=True,
-                   verdicts=("pass",), **common)
-    for kind in ("seeds", "groups", "parts", "evaluated", "in-order", "shared-out", "stream-shared-out", "stream-skipped",
-                 "stream-evaluated", "parts --method spawn", "shared-out --method spawn", "evaluated --method spawn"):
-        yield Case(f"data-ranks-not-{kind.replace(' --method ', '-')}", f"same_ranks.py {kind}", silent=True, verdicts=("pass",), **common)
-    for job in DATA_APART:
-        yield Case(f"data-not-{job.replace(' --', '-').replace(' ', '-')}", f"same_data.py {job}", silent=True,
-                   verdicts=("pass",), **common)
+        yield from each("data-draws", "same_draws.py", (job,), first="DLP0801", evidence=evidence, **LIKELY, **plain)
+    yield from each("data-draws-not", "same_draws.py", DRAWS_APART, **NOTHING, **plain)
+    yield from each("data-ranks", "same_ranks.py", [f"alike --workers {workers}" for workers in range(3)], first="DLP0802",
+                    evidence={"processes": equals(2)}, **LIKELY)
+    yield from each("data-ranks", "same_ranks.py", ("in-order-learned", "stream", "stream --workers 0", "shuffled-learned --method spawn",
+                                                    "stream --method forkserver"),
+                    first="DLP0802", evidence={"equal_samples": equals(16)}, **LIKELY)
+    yield from each("data-ranks-not", "same_ranks.py",
+                    ("seeds", "groups", "parts", "evaluated", "in-order", "shared-out", "stream-shared-out", "stream-skipped",
+                     "stream-evaluated", "parts --method spawn", "shared-out --method spawn", "evaluated --method spawn"), **NOTHING)
+    written = "data-overwritten", "data-not-overwritten"
+    yield from each(written[0], "overwritten.py", OVERWRITTEN, first="DLP0803", evidence={"samples_made_at": holds("/overwritten.py:")},
+                    **CERTAIN)
+    yield from each(written[1], "overwritten.py", NOT_OVERWRITTEN, **NOTHING)
+    yield from each(f"{written[0]}-in-queue", "overwritten_queue.py", ("same", "same --method spawn"), first="DLP0803",
+                    evidence={"samples_made_at": holds("/overwritten_queue.py:")}, **CERTAIN)
+    yield from each(f"{written[1]}-in-queue", "overwritten_queue.py", ("copied", "copied --method spawn", "fresh", "ring"), **NOTHING)
 
 
 SAME_EPOCHS = (  # what is the same in each -> what the proof says
@@ -734,20 +732,16 @@ SAME_EPOCHS = (  # what is the same in each -> what the proof says
     ("seeded-workers --workers 2 --method spawn --without-model", {"epochs": equals(3)}),
     ("copied --workers 1", {"generator": equals("dataset.rng"), "samples_made_at": holds("/same_epochs.py:")}),
 )
-EPOCHS_APART = ("set-epoch", "made-anew-apart", "goes-on --workers 2", "seeded-apart --workers 2", 
+EPOCHS_APART = ("set-epoch", "made-anew-apart", "goes-on --workers 2", "seeded-apart --workers 2",
                 "copied --workers 1 --persistent", "in-order", "evaluated", "attacked", "evaluated --workers 2 --persistent", "evaluated-in-guard --workers 1", "statistics",
                 "runs", "clients", "one-batch", "pairs", "pairs --workers 2")
 
 
 def same_epochs():
     """Epochs that repeat their order or their random numbers, of which no failure tells."""
-    common = {"probe": "run", "needs": "torch", "exit_codes": (0,)}
     for job, evidence in SAME_EPOCHS:
-        yield Case(f"data-epochs-{job.replace(' --', '-').replace(' ', '-')}", f"same_epochs.py {job}", first="DLP0804",
-                   severity="warning", confidence="likely", verdicts=("warn",), evidence=evidence, **common)
-    for job in EPOCHS_APART:
-        yield Case(f"data-epochs-not-{job.replace(' --', '-').replace(' ', '-')}", f"same_epochs.py {job}", silent=True,
-                   verdicts=("pass",), **common)
+        yield from each("data-epochs", "same_epochs.py", (job,), first="DLP0804", evidence=evidence, **LIKELY)
+    yield from each("data-epochs-not", "same_epochs.py", EPOCHS_APART, **NOTHING)
 
 
 KEPT_SETTINGS = (  # what the trainer sets -> the proof
@@ -757,37 +751,27 @@ KEPT_SETTINGS = (  # what the trainer sets -> the proof
 
 def kept_settings():
     """What a trainer sets, and workers that live on never get."""
-    common = {"probe": "run", "needs": "torch", "exit_codes": (0,)}
     for job, setting in KEPT_SETTINGS:
-        yield Case(f"data-settings-{job.replace(' --method ', '-')}", f"kept_settings.py {job}", first="DLP0804", severity="warning",
-                   confidence="likely", verdicts=("warn",), evidence={"setting": equals(setting)}, **common)
-    for job in ("new-workers", "shared", "peek", "unread", "counts", "errors"):
-        yield Case(f"data-settings-not-{job}", f"kept_settings.py {job}", silent=True, verdicts=("pass",), **common)
+        yield from each("data-settings", "kept_settings.py", (job,), first="DLP0804", evidence={"setting": equals(setting)}, **LIKELY)
+    yield from each("data-settings-not", "kept_settings.py", ("new-workers", "shared", "peek", "unread", "counts", "errors"), **NOTHING)
 
 
 def rewritten():
     """Tensors that their process overwrites before another one has used them."""
-    common = {"probe": "run", "needs": "torch", "exit_codes": (0,)}
-    for job in ("same", "ring", "ring --method spawn", "same --strategy file_system", "pool"):
-        yield Case(f"data-rewritten-{job.replace(' --', '-').replace(' ', '-')}", f"rewritten.py {job}", first="DLP0803",
-                   severity="warning", confidence="likely", verdicts=("warn",), **common)
-    for job in ("lockstep", "ring-in-turn", "clone", "fresh", "pool-copies", "pool-one-by-one", "lockstep --strategy file_system"):
-        yield Case(f"data-rewritten-not-{job.replace(' --', '-').replace(' ', '-')}", f"rewritten.py {job}", silent=True,
-                   verdicts=("pass",), **common)
+    yield from each("data-rewritten", "rewritten.py", ("same", "ring", "ring --method spawn", "same --strategy file_system", "pool"),
+                    first="DLP0803", **LIKELY)
+    yield from each("data-rewritten-not", "rewritten.py", ("lockstep", "ring-in-turn", "clone", "fresh", "pool-copies", "pool-one-by-one",
+                                                           "lockstep --strategy file_system"), **NOTHING)
 
 
 def partial_data():
     """Data of which a part never comes."""
-    common = {"probe": "run", "needs": "torch", "exit_codes": (0,)}
-    for job in ("caught", "caught --method spawn"):
-        yield Case(f"data-partial-{job.replace(' --method ', '-')}", f"partial_data.py {job}", first="DLP0514", severity="warning",
-                   confidence="likely", verdicts=("warn",), evidence={"raised_at": holds("/partial_data.py:14")}, **common)
-    yield Case("data-partial-generator", "partial_data.py generator", first="DLP0804", severity="warning", confidence="likely",
-               verdicts=("warn",), evidence={"sampler": equals("in_tens")}, **common)
-    yield Case("data-partial-mostly-none", "partial_data.py mostly-none", first="DLP0607", severity="warning", confidence="likely",
-               verdicts=("warn",), evidence={"samples_made_at": holds("/partial_data.py:")}, **common)
-    for job in ("caught-in-worker", "goes-on", "given-up", "class", "generator-once", "rarely-none"):
-        yield Case(f"data-partial-not-{job}", f"partial_data.py {job}", silent=True, verdicts=("pass",), **common)
+    for jobs, first, evidence in ((("caught", "caught --method spawn"), "DLP0514", {"raised_at": holds("/partial_data.py:14")}),
+                                  (("generator",), "DLP0804", {"sampler": equals("in_tens")}),
+                                  (("mostly-none",), "DLP0607", {"samples_made_at": holds("/partial_data.py:")})):
+        yield from each("data-partial", "partial_data.py", jobs, first=first, evidence=evidence, **LIKELY)
+    yield from each("data-partial-not", "partial_data.py", ("caught-in-worker", "goes-on", "given-up", "class", "generator-once",
+                                                            "rarely-none"), **NOTHING)
 
 
 UNASKED = ("apply", "map-async", "threads-apply", "submit", "executor-map", "threads-submit")
@@ -796,12 +780,9 @@ ASKED = ("get", "map", "one-by-one", "error-callback", "successful", "early-brea
 
 def unasked():
     """Tasks of pools and executors that fail in silence."""
-    common = {"probe": "run", "needs": "python", "exit_codes": (0,)}
-    for job in UNASKED:
-        yield Case(f"unasked-{job}", f"unasked.py {job}", first="DLP0514", severity="warning", confidence="likely", verdicts=("warn",),
-                   evidence={"exception": holds("ValueError"), "raised_at": holds("/unasked.py:16")}, **common)
-    for job in ASKED:
-        yield Case(f"unasked-not-{job}", f"unasked.py {job}", silent=True, verdicts=("pass",), **common)
+    yield from each("unasked", "unasked.py", UNASKED, needs="python", first="DLP0514",
+                    evidence={"exception": holds("ValueError"), "raised_at": holds("/unasked.py:16")}, **LIKELY)
+    yield from each("unasked-not", "unasked.py", ASKED, needs="python", **NOTHING)
 
 
 def deaths_of_torch():
@@ -1038,20 +1019,20 @@ REPEATS = frozenset("""
     data-copied-kind-state data-epochs-made-anew-workers-2-without-model data-epochs-not-evaluated
     data-epochs-not-made-anew-apart data-epochs-not-pairs data-epochs-not-statistics data-epochs-seeded-workers-workers-2
     data-epochs-weighted data-not-copied-workers-1 data-not-lazy-state data-not-overwritten-array data-not-overwritten-cache
-    data-not-overwritten-clone data-not-overwritten-clone-method-spawn data-not-overwritten-constant
+    data-not-overwritten-clone data-not-overwritten-clone-spawn data-not-overwritten-constant
     data-not-overwritten-in-queue-copied data-not-overwritten-in-queue-fresh data-not-stream-endless-shuffled
-    data-not-stream-hashed data-not-stream-shuffled data-overwritten-buffer-method-spawn data-overwritten-buffer-workers-1
-    data-overwritten-collate-method-spawn data-overwritten-in-queue-same-spawn data-partial-caught data-ranks-1 data-ranks-2
-    data-ranks-not-evaluated data-ranks-not-parts-spawn data-ranks-not-shared-out-spawn data-ranks-not-stream-evaluated
-    data-ranks-not-stream-skipped data-ranks-shuffled-learned-method-spawn data-ranks-stream-workers-0
-    data-rewritten-not-clone data-rewritten-not-fresh data-rewritten-not-lockstep-strategy-file_system
-    data-rewritten-not-pool-one-by-one data-rewritten-not-ring-in-turn data-rewritten-ring data-settings-epoch
-    data-settings-not-unread data-settings-transform dies-rank-exits dies-rank-monitored exhausted-fork-file_system
-    healthy-busy-trainer healthy-large-fork-file_system healthy-large-forkserver-file_descriptor
-    healthy-large-spawn-file_system healthy-persistent-idle healthy-sample-raises healthy-slow-sample
-    held-by-another-job-torch raised-timeout-short run-shared-reader-lines runs-position-of-trainer-alone runs-wheels-opencv
-    stale-files starts-healthy-set-under-guard-task starts-set-under-guard-task starts-torch-collate starts-torch-init
-    starts-torch-local-dataset
+    data-not-stream-hashed data-not-stream-shuffled data-overwritten-buffer-spawn data-overwritten-buffer-workers-1
+    data-overwritten-collate-spawn data-overwritten-in-queue-same-spawn data-partial-caught data-ranks-alike-workers-1
+    data-ranks-alike-workers-2 data-ranks-not-evaluated data-ranks-not-parts-spawn data-ranks-not-shared-out-spawn
+    data-ranks-not-stream-evaluated data-ranks-not-stream-skipped data-ranks-shuffled-learned-spawn
+    data-ranks-stream-workers-0 data-rewritten-not-clone data-rewritten-not-fresh
+    data-rewritten-not-lockstep-strategy-file_system data-rewritten-not-pool-one-by-one data-rewritten-not-ring-in-turn
+    data-rewritten-ring data-settings-epoch data-settings-not-unread data-settings-transform dies-rank-exits
+    dies-rank-monitored exhausted-fork-file_system healthy-busy-trainer healthy-large-fork-file_system
+    healthy-large-forkserver-file_descriptor healthy-large-spawn-file_system healthy-persistent-idle healthy-sample-raises
+    healthy-slow-sample held-by-another-job-torch raised-timeout-short run-shared-reader-lines
+    runs-position-of-trainer-alone runs-wheels-opencv stale-files starts-healthy-set-under-guard-task
+    starts-set-under-guard-task starts-torch-collate starts-torch-init starts-torch-local-dataset
     """.split())
 CASES = {case.name: replace(case, pace="slow") if case.name in REPEATS else case for group in GROUPS for case in group()}
 assert REPEATS <= CASES.keys()
