@@ -3,11 +3,10 @@ as the trainer hands them out. A tensor that is sent stays the worker's own memo
 
 A worker tells of what it may write itself: a table that it shares may be written by others on purpose.
 """
-import os
 import sys
 from itertools import islice
 
-from dlprobe_data import digest, place_of, storage_of, version_of
+from dlprobe_data import digest, is_map_style, pipe_of, place_of, storage_of, version_of
 from dlprobe_hooks import Noticed
 from dlprobe_random import items
 from dlprobe_start import tell
@@ -161,8 +160,7 @@ class _Taken:
             if self._count == _MOST_ITERATORS:
                 return False
             self._count += 1
-            pipe = os.fstat(iterator._worker_result_queue._reader.fileno()).st_ino
-            log = self._logs[iterator] = _Log("batches-taken", dict(users_line(frame), loader=pipe))
+            log = self._logs[iterator] = _Log("batches-taken", dict(users_line(frame), loader=pipe_of(iterator)))
         index = iterator._rcvd_idx - 1
         if getattr(iterator, "_in_order", True) and log.goes_on(index):  # torch 2.6
             arrays = list(islice(_arrays_in(frame.f_locals["data"]), _MOST_ARRAYS))
@@ -174,9 +172,9 @@ class _Taken:
 def _watch_rest(error, frame):
     """The trainer is about to raise what a worker raised: does it go on with that iterator?"""
     raising = frame.f_locals.get("self")
-    if frame.f_code.co_name != "_process_data" or raising._dataset_kind != sys.modules["torch.utils.data.dataloader"]._DatasetKind.Iterable:
+    if frame.f_code.co_name != "_process_data" or is_map_style(raising._dataset_kind):
         return
-    pipe, kind = os.fstat(raising._worker_result_queue._reader.fileno()).st_ino, error.exc_type.__name__
+    pipe, kind = pipe_of(raising), error.exc_type.__name__
     iterator, received = sys.modules["weakref"].ref(raising), raising._rcvd_idx
 
     def notice(instance, _frame):

@@ -233,6 +233,11 @@ class _RankSamples:
         return int(self._indices == sorted(self._indices)) if self._is_map else 2
 
 
+def pipe_of(iterator):
+    """By which dlprobe knows a DataLoader's iterator with workers: they send their batches by it."""
+    return os.fstat(iterator._worker_result_queue._reader.fileno()).st_ino
+
+
 def learning_ranks():
     """How many there are in this rank's job, whose ranks are alike: groups within it may be of ranks that are to have the same data."""
     torch, ranks = sys.modules["torch"], sys.modules.get("torch.distributed.distributed_c10d")
@@ -416,11 +421,11 @@ def _class_of_fetcher(is_map):
     return fetch._MapDatasetFetcher if is_map else fetch._IterableDatasetFetcher
 
 
-def _is_map(kind):
+def is_map_style(kind):
     return kind == sys.modules["torch.utils.data.dataloader"]._DatasetKind.Map
 
 
-def _place_of_samples(dataset, is_map):
+def place_of_samples(dataset, is_map):
     return place_of(dataset, "__getitem__" if is_map else "__iter__")
 
 
@@ -430,8 +435,8 @@ def watch_trainer(frame):
     loader = sys.modules["torch.utils.data.dataloader"]._SingleProcessDataLoaderIter
     iterator = frame.f_locals["self"]
     if not _is_trainer_watched and frame.f_code is loader.__init__.__code__ and learning_ranks():
-        _is_trainer_watched, is_map = True, _is_map(iterator._dataset_kind)
-        _watch_samples_of_rank(_place_of_samples(iterator._dataset, is_map), loader._next_data.__code__, is_map)
+        _is_trainer_watched, is_map = True, is_map_style(iterator._dataset_kind)
+        _watch_samples_of_rank(place_of_samples(iterator._dataset, is_map), loader._next_data.__code__, is_map)
 
 
 def watch_worker(frame):
@@ -447,8 +452,8 @@ def watch_worker(frame):
         load("dlprobe_settings").worker.look(here, fields["loader"])
         return
     _is_watched = True
-    is_map = _is_map(here["dataset_kind"])
-    fields.update(_place_of_samples(here["dataset"], is_map))
+    is_map = is_map_style(here["dataset_kind"])
+    fields.update(place_of_samples(here["dataset"], is_map))
     load("dlprobe_batches").watch_sender(here, fields)
     is_forked = "dlprobe_epochs" in sys.modules  # from a trainer; of another worker its trainer tells whether it is a rank's
     if learning_ranks() or not is_forked:

@@ -6,22 +6,16 @@ import sys
 import time
 
 from dlprobe_hooks import call_before
-from dlprobe_start import FOLDER, STARTED_AT, open_log
+from dlprobe_start import FOLDER, STARTED_AT, now, open_log, stat_of
 from dlprobe_trace import is_users_file, users_place
 
-_CLOCK_BOOTTIME = 7
 _LONGEST_COMMAND = 100
-
-
-def _stat_of(process):
-    with open("/proc/%d/stat" % process, "rb") as stat:
-        return stat.read().rpartition(b")")[2].split()
 
 
 def _own_description():
     """Its number, since when it can have made something by the clock of files, and its command."""
     process = os.getpid()
-    began = time.time() - time.clock_gettime(_CLOCK_BOOTTIME) + int(_stat_of(process)[19]) / float(os.sysconf("SC_CLK_TCK"))
+    began = time.time() - now() / 1e9 + int(stat_of(process)[19]) / float(os.sysconf("SC_CLK_TCK"))
     with open("/proc/self/cmdline", "rb") as line:
         words = line.read().decode("utf-8", "replace").rstrip("\0").split("\0")
     command = "\0".join(words[:2] if "-c" in words[:2] else words)[:_LONGEST_COMMAND].replace("\n", " ")
@@ -45,7 +39,7 @@ def note_tracker(module):
     """In a process that ends, when its tracker is about to remove what is left: that this is its tracker."""
     try:
         tracker = module._resource_tracker._pid
-        if tracker is not None and int(_stat_of(tracker)[1]) == os.getpid():
+        if tracker is not None and int(stat_of(tracker)[1]) == os.getpid():
             _append("trackers", "%d %s" % (tracker, _own_description()))
     except Exception:
         pass

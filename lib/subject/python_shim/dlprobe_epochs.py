@@ -3,11 +3,10 @@ they begin with, which model learns from the batches, and by which pipe the work
 
 Nothing is told of loops without gradients. Objects are known by weak references: none is kept alive.
 """
-import os
 import sys
 from itertools import islice
 
-from dlprobe_data import digest, learning_ranks
+from dlprobe_data import digest, learning_ranks, pipe_of
 from dlprobe_hooks import Noticed
 from dlprobe_random import attributes_of
 from dlprobe_start import load, tell
@@ -144,7 +143,7 @@ class _Epoch:
             return False
         self.iterator = sys.modules["weakref"].ref(iterator)
         if hasattr(iterator, "_worker_result_queue"):
-            self.fields["loader"] = os.fstat(iterator._worker_result_queue._reader.fileno()).st_ino
+            self.fields["loader"] = pipe_of(iterator)
         elif hasattr(iterator, "_dataset_fetcher"):
             self.fields["loader"] = id(iterator._dataset_fetcher)
         return True

@@ -2,11 +2,10 @@
 transforms or in a global variable: they have copies. Looked at is what the program's own code for a sample reads, by its byte
 code; nothing of it is called.
 """
-import os
 import sys
 from itertools import islice
 
-from dlprobe_data import digest, place_of
+from dlprobe_data import digest, is_map_style, pipe_of, place_of_samples
 from dlprobe_random import Unknown, attributes_of, is_users_module, items
 from dlprobe_start import tell
 from dlprobe_trace import MAIN_NAMES
@@ -147,14 +146,12 @@ class _Trainer:
         if self._epochs > _MOST_EPOCHS:
             return
         now = _settings_of(loader.dataset, loader.collate_fn)
-        is_map = loader._dataset_kind == sys.modules["torch.utils.data.dataloader"]._DatasetKind.Map
-        pipe = os.fstat(loader._iterator._worker_result_queue._reader.fileno()).st_ino
         for path in sorted(set(now) & set(self.settings) - self._told):
             (before, shown), (after, shown_now) = self.settings[path], now[path]
             if before != after:
                 self._told.add(path)
-                tell("setting-changed", path=path, message=shown, wanted=shown_now, digests=[before], loader=pipe,
-                     **place_of(loader.dataset, "__getitem__" if is_map else "__iter__"))
+                tell("setting-changed", path=path, message=shown, wanted=shown_now, digests=[before], loader=pipe_of(loader._iterator),
+                     **place_of_samples(loader.dataset, is_map_style(loader._dataset_kind)))
 
 
 _trainers = []

@@ -13,7 +13,6 @@ from _thread import get_ident
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 START_FOLDER = os.getcwd()  # what the names of files in frames are relative to
 STARTED_AT = time.time()  # the program has made nothing yet
-_CLOCK_BOOTTIME = 7  # linux/time.h; the clock of dlprobe's recordings
 _MOST_EVENT_BYTES = 4000  # below PIPE_BUF, up to which a write to a FIFO is whole
 _MOST_TEXT = 600
 _USED = ("os", "posixpath", "codecs", "encodings.ascii", "fcntl", "abc", "_collections_abc", "importlib._bootstrap",
@@ -73,9 +72,10 @@ def _json_line(fields):
     return "{%s}\n" % ",".join('"%s":%s' % (key, _json(value)) for key, value in fields.items() if value is not None)
 
 
-def _start_ticks():
-    with open("/proc/self/stat", "rb") as stat:
-        return int(stat.read().rpartition(b")")[2].split()[19])  # field 22 of proc(5)
+def stat_of(process):
+    """The fields of proc(5) from the third on."""
+    with open("/proc/%s/stat" % process, "rb") as stat:
+        return stat.read().rpartition(b")")[2].split()
 
 
 _own_ticks = (0, 0)  # pid, its start time
@@ -103,7 +103,7 @@ def learn_own_start():
     """Of a process that may have no descriptor left when it has something to tell."""
     global _own_ticks
     if _own_ticks[0] != os.getpid():
-        _own_ticks = (os.getpid(), _start_ticks())
+        _own_ticks = (os.getpid(), int(stat_of("self")[19]))
 
 
 def pass_on(error):
@@ -116,12 +116,17 @@ def pass_on(error):
         trace = trace.tb_next
 
 
+def now():
+    """By the clock of dlprobe's recordings, in ns."""
+    return int(time.clock_gettime(7) * 1e9)  # CLOCK_BOOTTIME, linux/time.h
+
+
 def tell(kind, **fields):
     """Sends an event to dlprobe, if it still listens."""
     try:
         learn_own_start()
         pid = os.getpid()
-        fields.update(kind=kind, at=int(time.clock_gettime(_CLOCK_BOOTTIME) * 1e9), pid=pid, start_ticks=_own_ticks[1])
+        fields.update(kind=kind, at=now(), pid=pid, start_ticks=_own_ticks[1])
         line = _json_line(fields)
         if len(line) > _MOST_EVENT_BYTES:
             fields.pop("chain", None)

@@ -3,23 +3,17 @@ when it came, and whether who got them still has them. PyTorch sends a tensor by
 """
 import os
 import sys
-import time
 
 from dlprobe_data import digest, storage_of, version_of
 from dlprobe_hooks import call_before
-from dlprobe_start import tell
+from dlprobe_start import now, tell
 from dlprobe_trace import users_line
 
 _MOST_PARTS = 16  # of memory, of one process
 _MOST_TIMES = 16  # of each
 _MOST_KEYS = 4096
-_CLOCK_BOOTTIME = 7  # linux/time.h
 
 _keys = {}  # by the address of a storage: how other processes know its memory
-
-
-def _now():
-    return int(time.clock_gettime(_CLOCK_BOOTTIME) * 1e9)
 
 
 def _checksum(tensor):
@@ -67,7 +61,7 @@ class _Sent:
         self._place, self.count, self._version, self._new = place, 0, -1, []
 
     def add(self, tensor):
-        self._new.append("%d %s" % (_now(), _checksum(tensor) if version_of(tensor) > self._version else "-"))
+        self._new.append("%d %s" % (now(), _checksum(tensor) if version_of(tensor) > self._version else "-"))
         self._version = version_of(tensor)
         self.tell()
 
@@ -83,10 +77,10 @@ class _Taken:
         self.count, self._tensors = 0, []
 
     def add(self, tensor, name):
-        now = _checksum(tensor)
-        kept = sum(reference() is not None and before != now for reference, before in self._tensors)
-        self._tensors.append((sys.modules["weakref"].ref(tensor), now))
-        tell("tensors-taken", digests=["%d %d" % (_now(), kept)], loader=name)
+        checksum = _checksum(tensor)
+        kept = sum(reference() is not None and before != checksum for reference, before in self._tensors)
+        self._tensors.append((sys.modules["weakref"].ref(tensor), checksum))
+        tell("tensors-taken", digests=["%d %d" % (now(), kept)], loader=name)
 
 
 _sent, _taken = _Parts(), _Parts()
