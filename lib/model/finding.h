@@ -145,6 +145,11 @@ struct Finding {
   void rule_out(std::string cause, Message why_not) {
     alternatives.push_back({std::move(cause), std::move(why_not)});
   }
+  /// In the program, unless more is said of it.
+  void advise(Message title, std::vector<Message> commands = {}, Message verify = {}) {
+    remedies.push_back(
+        {.title = std::move(title), .commands = std::move(commands), .verify = std::move(verify)});
+  }
   bool operator==(const Finding&) const = default;
 };
 

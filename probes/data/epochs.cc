@@ -209,10 +209,10 @@ Finding finding_of_end(const Run& run, const StartEvent& epoch) {
   const Message place = place_of(epoch);
   if (!place.empty()) finding.message += "; DataLoader" + place;
   finding.prove(text_fact("sampler", as_name(epoch.type), kShimSource, epoch.at));
-  finding.remedies.push_back({.title = "Make it a class, whose __iter__ begins anew for each epoch",
-                              .commands = {"class Order:", "    def __iter__(self):",
-                                           "        yield from ...  # what the generator yields"},
-                              .verify = "dlprobe run -- COMMAND"});
+  finding.advise("Make it a class, whose __iter__ begins anew for each epoch",
+                 {"class Order:", "    def __iter__(self):",
+                  "        yield from ...  # what the generator yields"},
+                 "dlprobe run -- COMMAND");
   return finding;
 }
 

@@ -244,23 +244,19 @@ Repetition repetition_of(const Events& workers) {
 void add_remedies(Finding& finding, bool is_whole) {
   const char* verify = "dlprobe run -- COMMAND";
   if (!is_whole) {
-    finding.remedies.push_back(
-        {.title = "Cut the data alike in all workers: one order, and parts that do not overlap",
-         .commands = {"files = sorted(files)  # or random.Random(epoch).shuffle(files)",
-                      "files = files[info.id::info.num_workers]",
-                      "# not by hash(): spawned processes differ in it; zlib.crc32() is the same"},
-         .verify = verify});
+    finding.advise("Cut the data alike in all workers: one order, and parts that do not overlap",
+                   {"files = sorted(files)  # or random.Random(epoch).shuffle(files)",
+                    "files = files[info.id::info.num_workers]",
+                    "# not by hash(): spawned processes differ in it; zlib.crc32() is the same"},
+                   verify);
     return;
   }
-  finding.remedies.push_back(
-      {.title = "Give each worker its part of the data, in __iter__",
-       .commands = {"info = torch.utils.data.get_worker_info()",
-                    "files = self.files[info.id::info.num_workers]  # or, of samples:",
-                    "itertools.islice(samples, info.id, None, info.num_workers)"},
-       .verify = verify});
-  finding.remedies.push_back({.title = "Or use one worker",
-                              .commands = {"DataLoader(..., num_workers=1)"},
-                              .verify = verify});
+  finding.advise("Give each worker its part of the data, in __iter__",
+                 {"info = torch.utils.data.get_worker_info()",
+                  "files = self.files[info.id::info.num_workers]  # or, of samples:",
+                  "itertools.islice(samples, info.id, None, info.num_workers)"},
+                 verify);
+  finding.advise("Or use one worker", {"DataLoader(..., num_workers=1)"}, verify);
 }
 
 Finding finding_of_samples(const Run& run, const Repetition& repetition) {
@@ -366,12 +362,11 @@ Finding finding_of_ranks(const Run& run, const StartEvent& first, const Events& 
     finding.remedies.push_back(part_of_stream());
     return finding;
   }
-  finding.remedies.push_back(
-      {.title = "Give each rank its part of the data",
-       .commands = {"sampler = torch.utils.data.DistributedSampler(dataset)",
-                    "DataLoader(dataset, ..., sampler=sampler)  # without shuffle",
-                    "sampler.set_epoch(epoch)  # before each epoch"},
-       .verify = "dlprobe run -- COMMAND"});
+  finding.advise("Give each rank its part of the data",
+                 {"sampler = torch.utils.data.DistributedSampler(dataset)",
+                  "DataLoader(dataset, ..., sampler=sampler)  # without shuffle",
+                  "sampler.set_epoch(epoch)  # before each epoch"},
+                 "dlprobe run -- COMMAND");
   return finding;
 }
 
@@ -498,10 +493,8 @@ std::optional<Finding> missing_samples(const Run& run) {
   finding.message += " (harmless if so many are left out on purpose)";
   finding.prove(
       count_fact("compared_samples", static_cast<uint64_t>(count), kShimSource, first.at));
-  finding.remedies.push_back(
-      {.title = "Let the data set raise what it catches, to see why it has no sample",
-       .commands = {"DataLoader(..., num_workers=0)  # with a debugger"},
-       .verify = "dlprobe run -- COMMAND"});
+  finding.advise("Let the data set raise what it catches, to see why it has no sample",
+                 {"DataLoader(..., num_workers=0)  # with a debugger"}, "dlprobe run -- COMMAND");
   return finding;
 }
 

@@ -45,16 +45,12 @@ Finding finding_of_settings(const Run& run, const Events& changes) {
     finding.prove(text_fact("setting", as_name(change->path), kShimSource, change->at));
   finding.rule_out("a value that no sample depends on", "the code for a sample reads it");
   const char* verify = "dlprobe run -- COMMAND";
-  finding.remedies.push_back(
-      {.title = "Start new workers for each epoch, which get copies of what is set then",
-       .commands = {"DataLoader(..., persistent_workers=False)"},
-       .verify = verify});
-  finding.remedies.push_back(
-      {.title = "Or keep a number where the workers see it: in shared memory",
-       .commands =
-           {"self.epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # in __init__",
-            "self.epoch.fill_(epoch)  # in set_epoch"},
-       .verify = verify});
+  finding.advise("Start new workers for each epoch, which get copies of what is set then",
+                 {"DataLoader(..., persistent_workers=False)"}, verify);
+  finding.advise("Or keep a number where the workers see it: in shared memory",
+                 {"self.epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # in __init__",
+                  "self.epoch.fill_(epoch)  # in set_epoch"},
+                 verify);
   return finding;
 }
 

@@ -95,10 +95,9 @@ Finding finding_of_tensors(const Run& run, const Overwritten& tensors) {
   finding.prove(count_fact("compared_batches", tensors.compared, kShimSource, first.at));
   finding.rule_out("memory that others write to on purpose",
                    "the process that sent it wrote to it itself, between two sends");
-  finding.remedies.push_back(
-      {.title = "Send memory that is not written to again: PyTorch sends a tensor without a copy",
-       .commands = {"queue.put(buffer.clone())  # of a task: return buffer.clone()"},
-       .verify = "dlprobe run -- COMMAND"});
+  finding.advise("Send memory that is not written to again: PyTorch sends a tensor without a copy",
+                 {"queue.put(buffer.clone())  # of a task: return buffer.clone()"},
+                 "dlprobe run -- COMMAND");
   return finding;
 }
 

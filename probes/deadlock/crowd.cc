@@ -36,10 +36,9 @@ void add_crowd(Finding& finding, const Facts& facts) {
   if (threads == 0) return;
   finding.message +=
       "; " + own(threads) + " threads of the job were ready to run on " + own(facts.cpus) + " CPUs";
-  finding.remedies.push_back(
-      {.title = "Let each worker compute with one thread",
-       .commands = {"torch.set_num_threads(1)  # in worker_init_fn", "OMP_NUM_THREADS=1"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.advise("Let each worker compute with one thread",
+                 {"torch.set_num_threads(1)  # in worker_init_fn", "OMP_NUM_THREADS=1"},
+                 "dlprobe deadlock --pid PID");
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -96,11 +96,10 @@ bool add_remedy_for_library(Finding& finding, std::string_view file) {
     return base_name(file).starts_with(each.library);
   });
   if (advice == kAdvice.end()) return false;
-  finding.remedies.push_back({.title = OwnWords(advice->title) + " (" + advice->source + ")",
-                              .commands = *advice->command == '\0'
-                                              ? std::vector<Message>{}
-                                              : std::vector<Message>{advice->command},
-                              .verify = "dlprobe deadlock --pid PID"});
+  finding.advise(
+      OwnWords(advice->title) + " (" + advice->source + ")",
+      *advice->command == '\0' ? std::vector<Message>{} : std::vector<Message>{advice->command},
+      "dlprobe deadlock --pid PID");
   if (advice->is_variable) finding.remedies.back().settings = {variable_of(advice->command)};
   return true;
 }
@@ -110,10 +109,10 @@ void add_remedy_for_answer(Finding& finding, const Facts& facts, const ThreadFac
     return serves_a_manager(*facts.threads[each].thread);
   });
   if (thread.need.kind == NeedKind::kChannel && asks_a_manager) {
-    finding.remedies.push_back(
-        {.title = "The server answers when its queue has room or an item, or its lock is free: let "
-                  "another process take, put or release. A timeout then names the line",
-         .commands = {"queue.put(item, timeout=60)", "lock.acquire(timeout=60)"}});
+    finding.advise(
+        "The server answers when its queue has room or an item, or its lock is free: let "
+        "another process take, put or release. A timeout then names the line",
+        {"queue.put(item, timeout=60)", "lock.acquire(timeout=60)"});
     return;
   }
   const auto& files = thread.thread->wait.files;
@@ -123,28 +122,25 @@ void add_remedy_for_answer(Finding& finding, const Facts& facts, const ThreadFac
   const bool is_outside = thread.need.kind == NeedKind::kOutside && peer == files.data();
   const bool is_of_loop = thread.need.kind == NeedKind::kNotification;
   if (is_outside && peer->path.ends_with(":53")) {
-    finding.remedies.push_back(
-        {.title = "See whether the name server " + as_text(peer->path) +
-                  " answers (/etc/resolv.conf). No timeout of a request ends the wait for it",
-         .commands = {"getent hosts NAME", "RES_OPTIONS='timeout:2 attempts:2' python train.py"}});
+    finding.advise("See whether the name server " + as_text(peer->path) +
+                       " answers (/etc/resolv.conf). No timeout of a request ends the wait for it",
+                   {"getent hosts NAME", "RES_OPTIONS='timeout:2 attempts:2' python train.py"});
     return;
   }
   if (!is_of_thread && !is_outside && !is_of_loop) return;
   std::vector<Message> commands = {"socket.setdefaulttimeout(60)", "requests.get(url, timeout=60)"};
   if (is_of_loop) commands = {"async with asyncio.timeout(60): await ..."};
   if (is_of_thread) commands = {"stub.Method(request, timeout=60)"};
-  finding.remedies.push_back(
-      {.title = "See whether " + as_text(peer->path) +
-                " answers, and give the request a timeout: the traceback then names it",
-       .commands = std::move(commands)});
+  finding.advise("See whether " + as_text(peer->path) +
+                     " answers, and give the request a timeout: the traceback then names it",
+                 std::move(commands));
 }
 
 void add_remedies_for_fork(Finding& finding, const Facts& facts, const ThreadFacts& thread) {
   if (const auto in = collective_of(*thread.thread)) {
-    finding.remedies.push_back(
-        {.title = "A worker is no rank: call " + as_name(in->operation) +
-                  " in the trainer, and hand the dataset its result before workers start",
-         .verify = "dlprobe deadlock --pid PID"});
+    finding.advise("A worker is no rank: call " + as_name(in->operation) +
+                       " in the trainer, and hand the dataset its result before workers start",
+                   {}, "dlprobe deadlock --pid PID");
     return;
   }
   if (thread.info != nullptr && thread.info->start_method == StartMethod::kForkserver) {

@@ -269,10 +269,10 @@ std::optional<RankFinding> others_have_not_come(Job job, const Members& waiting)
       waits_of(job, waiting) + ": not all that belong to the job have come to it";
   found.finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   found.finding.discriminator = "elsewhere";
-  found.finding.remedies.push_back(
-      {.title = "Start as many ranks as the world size says, here or on other nodes, and let each "
-                "reach this one by the name and the port that all are given",
-       .commands = {"torchrun --nnodes N --rdzv-backend c10d --rdzv-endpoint HOST:PORT ..."}});
+  found.finding.advise(
+      "Start as many ranks as the world size says, here or on other nodes, and let each "
+      "reach this one by the name and the port that all are given",
+      {"torchrun --nnodes N --rdzv-backend c10d --rdzv-endpoint HOST:PORT ..."});
   return found;
 }
 

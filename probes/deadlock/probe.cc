@@ -270,9 +270,8 @@ void add_who_gave_up(const Run& run, const StartEvent& gave_up, Finding& finding
   finding.message +=
       "; " + describe(run, gave_up.process) + " then gave up (" + as_name(gave_up.type) + ")";
   finding.prove(text_fact("exception", as_text(gave_up.message), kShimSource, gave_up.at));
-  finding.remedies.push_back(
-      {.title = "Or let the ranks wait for longer",
-       .commands = {"torch.distributed.init_process_group(..., timeout=timedelta(minutes=30))"}});
+  finding.advise("Or let the ranks wait for longer",
+                 {"torch.distributed.init_process_group(..., timeout=timedelta(minutes=30))"});
 }
 
 /// Who waited gave up soon after the last look, and the job with it: what the rank behind did, and

@@ -111,10 +111,10 @@ Remedy remedy_to_see_the_gpu() {
 }
 
 void add_remedy_to_record(Finding& finding) {
-  finding.remedies.push_back(
-      {.title = "Let each rank keep its last collectives, and write them when one times out: "
-                "torchfrtrace then says which rank is missing in which",
-       .commands = {"TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"}});
+  finding.advise(
+      "Let each rank keep its last collectives, and write them when one times out: "
+      "torchfrtrace then says which rank is missing in which",
+      {"TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"});
 }
 
 Remedy same_number_of_batches() {
@@ -125,36 +125,32 @@ Remedy same_number_of_batches() {
 
 void add_remedies_for_uneven_data(Finding& finding, bool is_mpi) {
   if (is_mpi) {
-    finding.remedies.push_back(
-        {.title =
-             "Let every rank take part in the same operations, and an exception in one end all",
-         .commands = {"mpirun -n N python -m mpi4py train.py"}});
+    finding.advise(
+        "Let every rank take part in the same operations, and an exception in one end all",
+        {"mpirun -n N python -m mpi4py train.py"});
     return;
   }
   finding.remedies.push_back(same_number_of_batches());
-  finding.remedies.push_back(
-      {.title = "Or let ranks that are through take part until the last one is (PyTorch: "
-                "torch.distributed.algorithms.join)",
-       .commands = {"with Join([model]): ..."}});
+  finding.advise(
+      "Or let ranks that are through take part until the last one is (PyTorch: "
+      "torch.distributed.algorithms.join)",
+      {"with Join([model]): ..."});
 }
 
 void add_remedies_for_gone(Finding& finding, const RankState& waiter, const RankState* ended) {
   if (finding.code == FindingCode::kUnevenData)
     return add_remedies_for_uneven_data(finding, is_in_mpi(waiter));
   if (ended != nullptr && ended->wait_status == 0) {
-    finding.remedies.push_back(
-        {.title = "Let every rank come to where they meet, also one that has no data",
-         .commands = {"torch.distributed.init_process_group(...)  # before anything that may end "
-                      "the rank"}});
+    finding.advise("Let every rank come to where they meet, also one that has no data",
+                   {"torch.distributed.init_process_group(...)  # before anything that may end "
+                    "the rank"});
     return;
   }
   const bool is_elsewhere = finding.code == FindingCode::kRankBehind;
-  finding.remedies.push_back(
-      {.title =
-           is_elsewhere
-               ? "See whether that rank was started, or has ended; look at those of other nodes"
-               : "Find out how that rank ended: its own log, the launcher's",
-       .commands = {is_elsewhere ? "dlprobe attach PID" : "dlprobe run -- COMMAND"}});
+  finding.advise(
+      is_elsewhere ? "See whether that rank was started, or has ended; look at those of other nodes"
+                   : "Find out how that rank ended: its own log, the launcher's",
+      {is_elsewhere ? "dlprobe attach PID" : "dlprobe run -- COMMAND"});
 }
 
 Remedy remedy_to_match(const RankState& rank) {

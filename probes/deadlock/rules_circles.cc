@@ -141,11 +141,9 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
   finding.prove(count_fact("threads_in_the_circle", circle.size(),
                            "owners of the locks they wait for", facts.last->at));
   finding.rule_out("contention", "each waits for the next, and none ran");
-  finding.remedies.push_back(
-      {.title = advice_for_circle(facts, circle), .verify = "dlprobe deadlock --pid PID"});
+  finding.advise(advice_for_circle(facts, circle), {}, "dlprobe deadlock --pid PID");
   // Nothing but that it has handlers of signals speaks for one.
-  if (circle.size() == 1 && !first.woke && may_be_of_handler(first))
-    finding.remedies.push_back({.title = kTakenTwice});
+  if (circle.size() == 1 && !first.woke && may_be_of_handler(first)) finding.advise(kTakenTwice);
   return {std::move(finding), circle.front()};
 }
 
@@ -165,13 +163,12 @@ Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
                     (threads == 1 ? Message("its process has no other thread")
                                   : all_of(threads, "thread") + " of its process wait");
   add_remedies_for_fork(finding, facts, waiter);
-  finding.remedies.push_back(
-      {.title = "If the worker made the lock itself: do not take it twice in one thread",
-       .commands = {"threading.RLock()"}});
+  finding.advise("If the worker made the lock itself: do not take it twice in one thread",
+                 {"threading.RLock()"});
   if (python) {
-    finding.remedies.push_back({.title = "Make a new lock in the child",
-                                .commands = {"os.register_at_fork(after_in_child=make_lock_anew)"},
-                                .verify = "dlprobe deadlock --pid PID"});
+    finding.advise("Make a new lock in the child",
+                   {"os.register_at_fork(after_in_child=make_lock_anew)"},
+                   "dlprobe deadlock --pid PID");
   }
   return finding;
 }
@@ -205,11 +202,11 @@ Finding closed_process(const Facts& facts, const std::vector<size_t>& waiters) {
                                     : OwnWords(": whoever has the lock waits too");
   const OwnWords alone =
       others.empty() ? "" : "Release the lock before you wait for another thread that needs it. ";
-  finding.remedies.push_back({.title = waiters.size() == 1
-                                           ? alone + "Do not take the lock twice in one thread "
-                                                     "(RLock), and always release it: with lock:"
-                                           : "Take the locks in the same order everywhere",
-                              .verify = "dlprobe deadlock --pid PID"});
+  finding.advise(waiters.size() == 1 ? alone +
+                                           "Do not take the lock twice in one thread "
+                                           "(RLock), and always release it: with lock:"
+                                     : "Take the locks in the same order everywhere",
+                 {}, "dlprobe deadlock --pid PID");
   return finding;
 }
 
@@ -271,11 +268,11 @@ RootCause lost_work(const Facts& facts, size_t trainer, const std::set<size_t>& 
   finding.prove(count_fact("idle_processes", idle.size(),
                            "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
   finding.rule_out("DLP0313", "no process ran, and none has work");
-  finding.remedies.push_back(
-      {.title = "Read the worker's standard error: it says why it died or dropped its batch. A "
-                "timeout turns the next hang into an error",
-       .commands = {"DataLoader(..., timeout=120)",
-                    "concurrent.futures.ProcessPoolExecutor instead of multiprocessing.Pool"}});
+  finding.advise(
+      "Read the worker's standard error: it says why it died or dropped its batch. A "
+      "timeout turns the next hang into an error",
+      {"DataLoader(..., timeout=120)",
+       "concurrent.futures.ProcessPoolExecutor instead of multiprocessing.Pool"});
   return {std::move(finding), trainer};
 }
 
@@ -305,12 +302,11 @@ std::optional<RootCause> executor_without_workers(const Facts& facts, size_t ind
       finding_about(facts, FindingCode::kBatchLostInWorker, Confidence::kLikely, waiter);
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
                     ", but its ProcessPoolExecutor has no worker any more, and starts none";
-  finding.remedies.push_back(
-      {.title = "An executor does not always replace workers that ended after max_tasks_per_child "
-                "(CPython issue 115634): do without it, or use a pool",
-       .commands = {"ProcessPoolExecutor(max_workers=N)",
-                    "multiprocessing.Pool(N, maxtasksperchild=M)"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.advise(
+      "An executor does not always replace workers that ended after max_tasks_per_child "
+      "(CPython issue 115634): do without it, or use a pool",
+      {"ProcessPoolExecutor(max_workers=N)", "multiprocessing.Pool(N, maxtasksperchild=M)"},
+      "dlprobe deadlock --pid PID");
   return RootCause{std::move(finding), index};
 }
 

@@ -117,11 +117,10 @@ RootCause nobody_left(const Facts& facts, size_t index) {
       "no thread of those that share it ran, sleeps for a time, or can be woken by one "
       "that does");
   if (waits_for_notification(waiter)) {
-    finding.remedies.push_back(
-        {.title = "A notification that came before the wait is lost: wait for a state that its "
-                  "sender sets under the same lock",
-         .commands = {"with condition: condition.wait_for(lambda: ready.value)"},
-         .verify = "dlprobe deadlock --pid PID"});
+    finding.advise(
+        "A notification that came before the wait is lost: wait for a state that its "
+        "sender sets under the same lock",
+        {"with condition: condition.wait_for(lambda: ready.value)"}, "dlprobe deadlock --pid PID");
   }
   finding.remedies.push_back(remedy_for_count(waiter));
   return {std::move(finding), index};
@@ -183,11 +182,11 @@ RootCause joined_too_early(const Facts& facts, const std::vector<size_t>& way) {
     finding.severity = Severity::kWarning;
     finding.message += ", unless a signal wakes one of them";
   }
-  finding.remedies.push_back(
-      {.title = "Before you wait for the child, tell it to end: close the pipe, or put a last item "
-                "(None) into its queue",
-       .commands = {"process.communicate()", "queue.put(None)", "pool.close(); pool.join()"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.advise(
+      "Before you wait for the child, tell it to end: close the pipe, or put a last item "
+      "(None) into its queue",
+      {"process.communicate()", "queue.put(None)", "pool.close(); pool.join()"},
+      "dlprobe deadlock --pid PID");
   return {std::move(finding), way.front()};
 }
 
@@ -245,11 +244,10 @@ RootCause never_ends(const Facts& facts, size_t index) {
   finding.prove(count_fact("threads_that_could_write", reader.need.providers.size(),
                            "/proc/PID/fdinfo of every process", facts.last->at));
   finding.rule_out("DLP0313", "no process that could write ran or sleeps for a time");
-  finding.remedies.push_back(
-      {.title = "Close the copy in the workers, or start them without one",
-       .commands = {"DataLoader(..., worker_init_fn=lambda _: process.stdin.close())",
-                    "DataLoader(..., multiprocessing_context='forkserver')"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.advise("Close the copy in the workers, or start them without one",
+                 {"DataLoader(..., worker_init_fn=lambda _: process.stdin.close())",
+                  "DataLoader(..., multiprocessing_context='forkserver')"},
+                 "dlprobe deadlock --pid PID");
   return {std::move(finding), index};
 }
 
@@ -294,11 +292,10 @@ RootCause never_written(const Facts& facts, size_t index) {
                            "/proc/PID/fdinfo of every process", facts.last->at));
   finding.rule_out("DLP0106", "it has a task: its loop has called the user's code");
   finding.rule_out("DLP0313", "no process that could write ran or sleeps for a time");
-  finding.remedies.push_back(
-      {.title = "Find out who should write: a thread that fork did not copy, a process that has "
-                "ended, or the trainer, which itself waits for this batch",
-       .commands = {"select.select([pipe], [], [], 60)", "connection.poll(60)"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.advise(
+      "Find out who should write: a thread that fork did not copy, a process that has "
+      "ended, or the trainer, which itself waits for this batch",
+      {"select.select([pipe], [], [], 60)", "connection.poll(60)"}, "dlprobe deadlock --pid PID");
   return {std::move(finding), index};
 }
 

@@ -194,10 +194,9 @@ std::optional<RootCause> computes_since_failure(const Facts& facts) {
     finding.processes.push_back(failed->key);
     finding.prove(number_fact("busy_share", thread.busy_share, "1", "/proc/PID/task/TID/schedstat",
                               facts.last->at));
-    finding.remedies.push_back(
-        {.title = "Read why the other one failed. Give the loop an end: ask whether it lives",
-         .commands = {"if not producer.is_alive(): raise RuntimeError('the producer has ended')"},
-         .verify = "dlprobe stacks " + own(thread.process->key.pid)});
+    finding.advise("Read why the other one failed. Give the loop an end: ask whether it lives",
+                   {"if not producer.is_alive(): raise RuntimeError('the producer has ended')"},
+                   "dlprobe stacks " + own(thread.process->key.pid));
     return RootCause{std::move(finding), i};
   }
   return std::nullopt;

@@ -49,9 +49,10 @@ RootCause missing_owner(const Facts& facts, size_t index) {
   if (is_copy) {
     add_remedies_for_fork(finding, facts, waiter);
   } else {
-    finding.remedies.push_back({.title = "Always release the lock before the thread ends: RAII, "
-                                         "pthread_cleanup_push, or a robust mutex",
-                                .verify = "dlprobe deadlock --pid PID"});
+    finding.advise(
+        "Always release the lock before the thread ends: RAII, "
+        "pthread_cleanup_push, or a robust mutex",
+        {}, "dlprobe deadlock --pid PID");
   }
   return {std::move(finding), index};
 }
@@ -67,8 +68,8 @@ RootCause missing_thread(const Facts& facts, size_t index) {
     finding.message += ": fork did not copy it";
     add_remedies_for_fork(finding, facts, waiter);
   } else {
-    finding.remedies.push_back({.title = "Join each thread once, in the process that started it",
-                                .verify = "dlprobe deadlock --pid PID"});
+    finding.advise("Join each thread once, in the process that started it", {},
+                   "dlprobe deadlock --pid PID");
   }
   finding.prove(text_fact("joined_tid", own(waiter.need.missing_tid.value_or(0)),
                           "expected value of the futex", facts.last->at));
@@ -105,13 +106,11 @@ RootCause dead_holder(const Facts& facts, size_t index) {
   finding.prove(
       count_fact("processes_that_hold_it", 0, "count of their SemLock objects", facts.last->at));
   finding.rule_out("contention", "no living process holds the lock");
-  finding.remedies.push_back(
-      {.title =
-           "Restart the job. Do not kill a process that holds a lock: end workers by a message",
-       .verify = "dlprobe deadlock --pid PID"});
-  finding.remedies.push_back(
-      {.title = "Take it with a timeout: the next death is then an error, not a hang",
-       .commands = {"if not lock.acquire(timeout=60): raise RuntimeError('lock holder is gone')"}});
+  finding.advise(
+      "Restart the job. Do not kill a process that holds a lock: end workers by a message", {},
+      "dlprobe deadlock --pid PID");
+  finding.advise("Take it with a timeout: the next death is then an error, not a hang",
+                 {"if not lock.acquire(timeout=60): raise RuntimeError('lock holder is gone')"});
   return {std::move(finding), index};
 }
 
@@ -126,10 +125,9 @@ RootCause dead_owner(const Facts& facts, size_t index) {
                           owner_field(waiter), facts.last->at));
   finding.prove(
       text_fact("owner", "there is no such thread on this machine", "/proc/TID", facts.last->at));
-  finding.remedies.push_back(
-      {.title = "Use a robust mutex: it reports that its owner died",
-       .commands = {"pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST)"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.advise("Use a robust mutex: it reports that its owner died",
+                 {"pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST)"},
+                 "dlprobe deadlock --pid PID");
   return {std::move(finding), index};
 }
 
@@ -171,11 +169,10 @@ std::optional<RootCause> gil_holder(const Facts& facts, const ProcessSnapshot& p
                           facts.last->at));
   finding.prove(count_fact("threads_that_want_the_gil", static_cast<uint64_t>(waiters),
                            "futex in CPython's GIL", facts.last->at));
-  finding.remedies.push_back(
-      {.title = "Release the GIL around the waiting native call",
-       .commands = {"ctypes.CDLL instead of ctypes.PyDLL", "Py_BEGIN_ALLOW_THREADS (C API)",
-                    "py::gil_scoped_release (pybind11)", "with nogil: (Cython)"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.advise("Release the GIL around the waiting native call",
+                 {"ctypes.CDLL instead of ctypes.PyDLL", "Py_BEGIN_ALLOW_THREADS (C API)",
+                  "py::gil_scoped_release (pybind11)", "with nogil: (Cython)"},
+                 "dlprobe deadlock --pid PID");
   return RootCause{std::move(finding), index};
 }
 

@@ -110,9 +110,10 @@ std::optional<RootCause> slow_loader(const Facts& facts, const Rank& rank) {
                         name_of(facts, trainer), waits, all, name_of(facts, worker), in_task,
                         worker.looks.size()) +
                     place_of(worker);
-  finding.remedies.push_back({.title = "Make that line faster, or let more workers do it: measure "
-                                       "how many the job needs",
-                              .commands = {"dlprobe tune -- COMMAND"}});
+  finding.advise(
+      "Make that line faster, or let more workers do it: measure "
+      "how many the job needs",
+      {"dlprobe tune -- COMMAND"});
   return RootCause{std::move(finding), busiest};
 }
 
@@ -144,10 +145,10 @@ std::optional<RootCause> slow_step(const Facts& facts, const Rank& rank) {
                         name_of(facts, trainer), in_step, all) +
                     place_of(trainer) + "; " + all_of(rank.workers.size(), "worker") +
                     " mostly waited for a task";
-  finding.remedies.push_back(
-      {.title = "Make that line faster: compute once what stays the same from batch to batch. More "
-                "workers do not help",
-       .verify = "dlprobe stacks " + own(trainer.process->key.pid)});
+  finding.advise(
+      "Make that line faster: compute once what stays the same from batch to batch. More "
+      "workers do not help",
+      {}, "dlprobe stacks " + own(trainer.process->key.pid));
   return RootCause{std::move(finding), rank.trainer};
 }
 
@@ -194,10 +195,10 @@ std::optional<RootCause> lock_behind_gpu(const Facts& facts, size_t waiter) {
   finding.message = name_of(facts, trainer) + " waits for the GPU" + place_of(trainer) +
                     ", which runs a function of the program in " + name_of(facts, *called) +
                     ", and that waits for " + called->need.words + place_of(*called);
-  finding.remedies.push_back(
-      {.title = "Release the lock before you wait for the GPU, or take none in a function that the "
-                "GPU's stream calls (cudaLaunchHostFunc)",
-       .verify = "dlprobe deadlock --pid " + own(trainer.process->key.pid)});
+  finding.advise(
+      "Release the lock before you wait for the GPU, or take none in a function that the "
+      "GPU's stream calls (cudaLaunchHostFunc)",
+      {}, "dlprobe deadlock --pid " + own(trainer.process->key.pid));
   return RootCause{std::move(finding), waiter};
 }
 

@@ -367,10 +367,10 @@ RootCause fifo_without_peer(const Facts& facts, size_t index) {
       finding_about(facts, FindingCode::kPipeWithoutPeer, Confidence::kLikely, waiter);
   finding.severity = is_worth_a_warning(facts, waiter) ? Severity::kWarning : Severity::kInfo;
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words + place_of(waiter);
-  finding.remedies.push_back({.title = "Find out who should open it, and whether that program "
-                                       "lives; or open it without waiting",
-                              .commands = {"os.open(path, os.O_RDONLY | os.O_NONBLOCK)"},
-                              .verify = "dlprobe deadlock --pid PID"});
+  finding.advise(
+      "Find out who should open it, and whether that program "
+      "lives; or open it without waiting",
+      {"os.open(path, os.O_RDONLY | os.O_NONBLOCK)"}, "dlprobe deadlock --pid PID");
   return {std::move(finding), index};
 }
 
@@ -422,11 +422,10 @@ std::optional<RootCause> output_kept_open(const Facts& facts, const Rank& rank) 
                     " has, which such a program left behind, so no end of file comes";
   finding.prove(
       text_fact("has_the_other_end", who, "/proc/PID/fdinfo of every process", facts.last->at));
-  finding.remedies.push_back(
-      {.title = "Give what goes on in the background an output of its own",
-       .commands = {"sh -c 'COMMAND > /dev/null 2>&1 &'",
-                    "subprocess.Popen(..., stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)"},
-       .verify = "dlprobe stacks " + own(reader.process->key.pid)});
+  finding.advise("Give what goes on in the background an output of its own",
+                 {"sh -c 'COMMAND > /dev/null 2>&1 &'",
+                  "subprocess.Popen(..., stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)"},
+                 "dlprobe stacks " + own(reader.process->key.pid));
   return RootCause{std::move(finding), rank.trainer};
 }
 
@@ -436,9 +435,9 @@ void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan)
   finding.remedies.push_back({.title = "Kill it: no process will read its output",
                               .commands = {"kill " + own(orphan.process->key.pid)},
                               .applies_to = {"bare-host"}});
-  finding.remedies.push_back({.title = "Make workers die with their parent",
-                              .commands = {"prctl(PR_SET_PDEATHSIG, SIGKILL) at the worker's start",
-                                           "a worker loop that watches os.getppid()"}});
+  finding.advise("Make workers die with their parent",
+                 {"prctl(PR_SET_PDEATHSIG, SIGKILL) at the worker's start",
+                  "a worker loop that watches os.getppid()"});
 }
 
 RootCause left_with_orphans(const Facts& facts, size_t index) {

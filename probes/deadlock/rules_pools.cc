@@ -238,12 +238,12 @@ std::optional<RootCause> pool_without_results(const Facts& facts, size_t index) 
       "the pool's thread that takes results in has ended: mostly by an exception or "
       "a result that it could not unpickle";
   finding.rule_out("slow", "the pool's thread that looks after its workers ends first, and lives");
-  finding.remedies.push_back(
-      {.title = "Read the traceback of that thread in the output of the job. An exception class "
-                "passes all its arguments to its base, or defines __reduce__",
-       .commands = {"super().__init__(path, offset)",
-                    "def __reduce__(self): return (type(self), (self.path, self.offset))"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.advise(
+      "Read the traceback of that thread in the output of the job. An exception class "
+      "passes all its arguments to its base, or defines __reduce__",
+      {"super().__init__(path, offset)",
+       "def __reduce__(self): return (type(self), (self.path, self.offset))"},
+      "dlprobe deadlock --pid PID");
   return RootCause{std::move(finding), index};
 }
 

@@ -63,10 +63,10 @@ RootCause worker_that_hands_on(const Facts& facts, size_t index) {
   const Message waits = worker.need.words.empty() ? "" : ": it waits for " + worker.need.words;
   finding.message = name_of(facts, worker) + " is slow, not stuck" + waits + place_of(worker) +
                     "; the trainer waits for it";
-  finding.remedies.push_back({.title = "Look at that line: should it take so long? More workers "
-                                       "hide slow samples",
-                              .commands = {"DataLoader(..., num_workers=N)"},
-                              .verify = "dlprobe stacks " + own(worker.process->key.pid)});
+  finding.advise(
+      "Look at that line: should it take so long? More workers "
+      "hide slow samples",
+      {"DataLoader(..., num_workers=N)"}, "dlprobe stacks " + own(worker.process->key.pid));
   return {std::move(finding), index};
 }
 
@@ -107,10 +107,9 @@ RootCause slow_worker(const Facts& facts, size_t index) {
     finding.message = name_of(facts, worker) + " waits in the middle of a batch for " +
                       worker.need.words + ", as input() and breakpoint() do" + place_of(worker) +
                       "; the trainer waits for it";
-    finding.remedies.push_back(
-        {.title = "Let no worker ask. To debug there, let the trainer load, which has the terminal",
-         .commands = {"DataLoader(..., num_workers=0)"},
-         .verify = "dlprobe stacks " + own(worker.process->key.pid)});
+    finding.advise(
+        "Let no worker ask. To debug there, let the trainer load, which has the terminal",
+        {"DataLoader(..., num_workers=0)"}, "dlprobe stacks " + own(worker.process->key.pid));
   }
   finding.prove(number_fact("busy_share", worker.busy_share, "1", "/proc/PID/task/TID/schedstat",
                             facts.last->at));
@@ -173,8 +172,7 @@ void add_remedy_to_look(Finding& finding, const Facts& facts, const std::vector<
   if (way.size() > 1) title = "Look at the last of these lines: that wait has to end";
   if (ends_at_work(facts, way)) title = "Look at that line: should it take so long?";
   const ThreadFacts& end = facts.threads[way.back()];
-  finding.remedies.push_back(
-      {.title = std::move(title), .commands = {"dlprobe stacks " + own(end.process->key.pid)}});
+  finding.advise(std::move(title), {"dlprobe stacks " + own(end.process->key.pid)});
 }
 
 std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
@@ -210,9 +208,10 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   finding.prove(count_fact("idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd",
                            facts.last->at));
   if (is_asking) {
-    finding.remedies.push_back({.title = "Give it what it asks for (input(), breakpoint()), or let "
-                                         "it read nothing",
-                                .commands = {"COMMAND < /dev/null"}});
+    finding.advise(
+        "Give it what it asks for (input(), breakpoint()), or let "
+        "it read nothing",
+        {"COMMAND < /dev/null"});
   } else {
     if (is_at_end_of_program(*trainer.thread))
       finding.remedies.push_back(remedy_at_end_of_program());
@@ -420,9 +419,10 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
         "; its interpreter is ending (Py_FinalizeEx): a daemon thread that had that "
         "lock was ended with it";
     finding.confidence = Confidence::kPossible;
-    finding.remedies.push_back({.title = "Let each thread end before the program does: Python ends "
-                                         "daemon threads wherever they are, locks and all",
-                                .commands = {"stop.set(); thread.join()"}});
+    finding.advise(
+        "Let each thread end before the program does: Python ends "
+        "daemon threads wherever they are, locks and all",
+        {"stop.set(); thread.join()"});
   }
   if (is_at_end) finding.remedies.push_back(remedy_at_end_of_program());
   finding.remedies.push_back(
@@ -468,15 +468,15 @@ std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<
                      place_of(facts.threads[polling.front()]) + ", for " +
                      format_duration(std::chrono::nanoseconds(*rest)) + " at least";
   if (waits_for_compiler(thread)) {
-    finding.remedies.push_back(
-        {.title = "They wait until another process has compiled an extension of torch. If none "
-                  "does, one was killed and left its lock file: remove it",
-         .commands = {"find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock"}});
+    finding.advise(
+        "They wait until another process has compiled an extension of torch. If none "
+        "does, one was killed and left its lock file: remove it",
+        {"find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock"});
   }
-  finding.remedies.push_back(
-      {.title = "Find out who was to make what they ask for; a barrier with a timeout says who has "
-                "not come",
-       .commands = {"dlprobe stacks " + own(thread.process->key.pid)}});
+  finding.advise(
+      "Find out who was to make what they ask for; a barrier with a timeout says who has "
+      "not come",
+      {"dlprobe stacks " + own(thread.process->key.pid)});
   return RootCause{std::move(finding), end};
 }
 

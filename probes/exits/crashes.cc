@@ -314,11 +314,9 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
   if (left != nullptr) {
     cause.clause += say(" as it ended, after it had called sys.exit{}", place_of(*left));
     cause.prove(text_fact("called_at", whole_place(*left), kShimSource, left->at));
-    cause.remedies.push_back(
-        {.title = say("See why the program leaves{}, and destroy its process group before",
-                      place_of(*left)),
-         .commands = {"torch.distributed.destroy_process_group()"},
-         .verify = "dlprobe run -- COMMAND"});
+    cause.advise(
+        say("See why the program leaves{}, and destroy its process group before", place_of(*left)),
+        {"torch.distributed.destroy_process_group()"}, "dlprobe run -- COMMAND");
   }
   if (crash != nullptr && !crash->file.empty())
     cause.prove(text_fact("crashed_at", whole_place(*crash), kShimSource, crash->at));
@@ -406,11 +404,9 @@ ExitCause bus_error_cause(const ExitFacts& facts, const Death& death) {
       "killed by another process (DLP0503)",
       death.sent == nullptr ? "no program sends SIGBUS" : "the kernel raised the signal (code 2)");
   if (!cause.remedies.empty()) return cause;
-  cause.remedies.push_back(
-      {.title =
-           "Do not rewrite a data file while jobs have it mapped: write a new file, then rename it",
-       .commands = {"cp new.bin data.bin.tmp && mv data.bin.tmp data.bin"},
-       .verify = "dlprobe run -- COMMAND"});
+  cause.advise(
+      "Do not rewrite a data file while jobs have it mapped: write a new file, then rename it",
+      {"cp new.bin data.bin.tmp && mv data.bin.tmp data.bin"}, "dlprobe run -- COMMAND");
   cause.remedies.push_back(
       {.title =
            "Check that the data files are complete and readable, and that no other tmpfs is full",

@@ -71,11 +71,10 @@ std::optional<Finding> number_twice(const Run& run, const StartEvent& failed, co
             "number, and another one is missing",
             describe(run, one->process), describe(run, (*other)->process), as_text(one->path),
             own(one->count.value_or(0)), own(one->workers.value_or(0)), place_of(*one));
-    finding.remedies.push_back(
-        {.title = "Give each process a number of its own, from 0 to WORLD_SIZE - 1; torchrun does",
-         .commands = {"torchrun --nproc-per-node N train.py",
-                      "RANK=0 python train.py & RANK=1 python train.py"},
-         .verify = "dlprobe run -- COMMAND"});
+    finding.advise(
+        "Give each process a number of its own, from 0 to WORLD_SIZE - 1; torchrun does",
+        {"torchrun --nproc-per-node N train.py", "RANK=0 python train.py & RANK=1 python train.py"},
+        "dlprobe run -- COMMAND");
     return finding;
   }
   return std::nullopt;
@@ -125,11 +124,10 @@ std::optional<Finding> port_taken(const Run& run, const StartEvent& failed) {
                                       : Message("another process listens there");
   add_exception(finding, failed);
   finding.prove(text_fact("port", port, "/proc/net/tcp", failed.at));
-  finding.remedies.push_back(
-      {.title = "Let the job meet at a free port, or end that process",
-       .commands = {"torchrun --standalone --nproc-per-node N train.py",
-                    "MASTER_PORT=29501 python train.py", "ss -ltnp 'sport = :" + port + "'"},
-       .verify = "dlprobe run -- COMMAND"});
+  finding.advise("Let the job meet at a free port, or end that process",
+                 {"torchrun --standalone --nproc-per-node N train.py",
+                  "MASTER_PORT=29501 python train.py", "ss -ltnp 'sport = :" + port + "'"},
+                 "dlprobe run -- COMMAND");
   finding.first_seen = finding.last_seen = failed.at;
   return finding;
 }

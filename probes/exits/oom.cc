@@ -109,9 +109,8 @@ Remedy use_less(const Run& run) {
 
 void add_remedies_of_group(const Run& run, ExitCause& cause) {
   if (run.begin.own_memory_bytes) {
-    cause.remedies.push_back(
-        {.title = "Give the command more memory: dlprobe set this limit (--limit-memory)",
-         .commands = {"dlprobe run --limit-memory <size> -- COMMAND"}});
+    cause.advise("Give the command more memory: dlprobe set this limit (--limit-memory)",
+                 {"dlprobe run --limit-memory <size> -- COMMAND"});
     return cause.remedies.push_back(use_less(run));
   }
   cause.remedies.push_back(

@@ -302,7 +302,7 @@ std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known
 
 Finding finding_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {
   const Judged& first = *group.front();
-  Finding finding = new_finding(first.cause.code, first.cause.confidence);
+  Finding finding = static_cast<const Finding&>(first.cause);
   finding.message = message_of(facts, group);
   finding.discriminator =
       std::string(to_string(first.death->process->role)) + "-" + first.cause.discriminator;
@@ -311,15 +311,12 @@ Finding finding_of(const ExitFacts& facts, const std::vector<const Judged*>& gro
     finding.processes.push_back(each->death->process->key);
     finding.severity = std::max(finding.severity, severity_of(facts, *each));
   }
-  finding.evidence = first.cause.evidence;
   for (const Judged* each : group) {
     finding.prove(text_fact("victim", describe(*facts.run, each->death->process->key),
                             "wait status by " + own(each->death->exit->source),
                             each->death->exit->at));
   }
   if (group.size() == 1) add_ranks_that_failed_after(facts, *first.death, finding);
-  finding.alternatives = first.cause.alternatives;
-  finding.remedies = first.cause.remedies;
   finding.first_seen = first.death->at();
   finding.last_seen = group.back()->death->exit->at;
   return finding;

@@ -404,17 +404,15 @@ std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known)
   add_evidence(finding.evidence, event);
   if (!event.file.empty()) add_source(finding, event.file, event.line, "raised at");
   if (is_rest_of_data(event))
-    finding.remedies.push_back(
-        {.title =
-             "Catch it within __iter__, around the sample or file that fails: what a generator "
-             "raises ends it",
-         .verify = "dlprobe run -- COMMAND"});
+    finding.advise(
+        "Catch it within __iter__, around the sample or file that fails: what a generator "
+        "raises ends it",
+        {}, "dlprobe run -- COMMAND");
   else if (is_unasked)
-    finding.remedies.push_back(
-        {.title = "Ask for each result: that raises the exception",
-         .commands = {"result.get()  # of apply_async, map_async", "future.result()  # of submit",
-                      "list(executor.map(...))"},
-         .verify = "dlprobe run -- COMMAND"});
+    finding.advise("Ask for each result: that raises the exception",
+                   {"result.get()  # of apply_async, map_async", "future.result()  # of submit",
+                    "list(executor.map(...))"},
+                   "dlprobe run -- COMMAND");
   finding.remedies.push_back(what_to_do(run, event));
   finding.first_seen = event.at;
   finding.last_seen = event.at;

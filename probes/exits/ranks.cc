@@ -226,10 +226,8 @@ std::optional<Finding> rank_never_started(const ExitFacts& facts) {
           ranges_text(missing.numbers));
   finding.prove(count_fact("missing_ranks", absent, "/proc/PID/environ"));
   add_exception(finding, *failed.front());
-  finding.remedies.push_back(
-      {.title = "Start as many ranks as WORLD_SIZE says; torchrun sets it to how many it starts",
-       .commands = {"torchrun --nproc-per-node N train.py"},
-       .verify = "dlprobe run -- COMMAND"});
+  finding.advise("Start as many ranks as WORLD_SIZE says; torchrun sets it to how many it starts",
+                 {"torchrun --nproc-per-node N train.py"}, "dlprobe run -- COMMAND");
   finding.first_seen = failed.front()->at;
   finding.last_seen = failed.back()->at;
   return finding;
@@ -253,11 +251,10 @@ std::optional<Finding> rank_that_left_its_launcher(const ExitFacts& facts) {
       finding.processes.push_back(other->process->key);
     for (Evidence& each : signal_evidence(facts, first))
       finding.prove(std::move(each));
-    finding.remedies.push_back(
-        {.title = "Let no rank leave before the others, and none without MPI_Finalize",
-         .commands = {"sys.exit()  # not os._exit(), which does not finalize MPI",
-                      "MPI.COMM_WORLD.Barrier()  # at the end, on every rank"},
-         .verify = "dlprobe run -- COMMAND"});
+    finding.advise("Let no rank leave before the others, and none without MPI_Finalize",
+                   {"sys.exit()  # not os._exit(), which does not finalize MPI",
+                    "MPI.COMM_WORLD.Barrier()  # at the end, on every rank"},
+                   "dlprobe run -- COMMAND");
     finding.last_seen = others.back()->at();
     return finding;
   }

@@ -14,22 +14,12 @@
 namespace dlprobe::probes::exits {
 
 /// Why one process ended.
-struct ExitCause {
-  FindingCode code = FindingCode::kKilledBySignal;
-  Confidence confidence = Confidence::kCertain;
-  Message clause;             ///< what follows the process's name: "was killed by ..."
-  std::string discriminator;  ///< as Finding::discriminator, without the role
-  std::string together;       ///< deaths with the same are one event: code, sender, group
-  std::vector<Evidence> evidence;
-  std::vector<Alternative> alternatives;
-  std::vector<Remedy> remedies;
-  std::optional<Gap> gap;  ///< what more would have been said
+struct ExitCause : Finding {
+  ExitCause() { code = FindingCode::kKilledBySignal; }
 
-  void prove(Evidence piece) { evidence.push_back(std::move(piece)); }
-  /// `other` looks alike.
-  void rule_out(std::string other, Message why_not) {
-    alternatives.push_back({std::move(other), std::move(why_not)});
-  }
+  Message clause;          ///< what follows the process's name: "was killed by ..."
+  std::string together;    ///< deaths with the same are one event: code, sender, group
+  std::optional<Gap> gap;  ///< what more would have been said
 };
 
 /// What a process's end means for the job.

@@ -117,13 +117,13 @@ Finding finding_of(const Run& run, const Connection& connection, std::vector<Pro
     finding.prove(count_fact("in_a_call_at_once", connection.at_once.size(),
                              "/proc/PID/task/TID/syscall, schedstat", connection.seen_at));
   finding.processes = std::move(readers);
-  finding.remedies.push_back(
-      {.title = "Connect in the worker (in __getitem__ or worker_init_fn), not in __init__ of the "
-                "data set",
-       .commands = {"def __getitem__(self, i): self.db = self.db or connect(...)",
-                    "os.register_at_fork(after_in_child=lambda: engine.dispose(close=False))  # "
-                    "SQLAlchemy"},
-       .verify = "dlprobe fd --pid PID"});
+  finding.advise(
+      "Connect in the worker (in __getitem__ or worker_init_fn), not in __init__ of the "
+      "data set",
+      {"def __getitem__(self, i): self.db = self.db or connect(...)",
+       "os.register_at_fork(after_in_child=lambda: engine.dispose(close=False))  # "
+       "SQLAlchemy"},
+      "dlprobe fd --pid PID");
   return finding;
 }
 

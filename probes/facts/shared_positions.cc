@@ -173,15 +173,13 @@ std::vector<SharedPosition> told_by_workers(const Run& run) {
 }
 
 void add_remedies(Finding& finding) {
-  finding.remedies.push_back(
-      {.title = "Open the file in the worker (in __getitem__ or worker_init_fn), not in __init__ "
-                "of the data set",
-       .commands = {"def __getitem__(self, i): self.file = self.file or open(path, 'rb')"},
-       .verify = "dlprobe deadlock --pid PID"});
-  finding.remedies.push_back(
-      {.title = "Or read at an offset (pread), which leaves the position alone",
-       .commands = {"os.pread(file.fileno(), count, offset)"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.advise(
+      "Open the file in the worker (in __getitem__ or worker_init_fn), not in __init__ "
+      "of the data set",
+      {"def __getitem__(self, i): self.file = self.file or open(path, 'rb')"},
+      "dlprobe deadlock --pid PID");
+  finding.advise("Or read at an offset (pread), which leaves the position alone",
+                 {"os.pread(file.fileno(), count, offset)"}, "dlprobe deadlock --pid PID");
 }
 
 // What was raised in a library that reads, in one of several workers that were forked from one

@@ -158,9 +158,8 @@ void make_error_of_vain_starts(const Run& run, const VainStarts& vain, Finding& 
   });
   if (ended_well || !is_it) return;
   finding.severity = Severity::kError;
-  finding.remedies.push_back(
-      {.title = "Let the program give up when a pool breaks, not take a new one each time",
-       .verify = "dlprobe run -- COMMAND"});
+  finding.advise("Let the program give up when a pool breaks, not take a new one each time", {},
+                 "dlprobe run -- COMMAND");
 }
 
 }  // namespace dlprobe

@@ -110,15 +110,14 @@ void add_gaps_of(const Series& series, const Run& run, std::vector<Gap>& gaps) {
 
 void add_remedies(Finding& finding, uint64_t limit, bool are_segments) {
   if (are_segments) {
-    finding.remedies.push_back(
-        {.title = "Keep copies: each live tensor of a batch is one mapping",
-         .commands = {"kept.append(batch.clone())  # a copy in ordinary memory"},
-         .verify = "wc -l /proc/PID/maps"});
+    finding.advise("Keep copies: each live tensor of a batch is one mapping",
+                   {"kept.append(batch.clone())  # a copy in ordinary memory"},
+                   "wc -l /proc/PID/maps");
   } else {
-    finding.remedies.push_back(
-        {.title = "See what they lead to; map each file once and reuse it, close what is done with",
-         .commands = {"awk '{print $2, $6}' /proc/PID/maps | sort | uniq -c | sort -n | tail"},
-         .verify = "wc -l /proc/PID/maps"});
+    finding.advise(
+        "See what they lead to; map each file once and reuse it, close what is done with",
+        {"awk '{print $2, $6}' /proc/PID/maps | sort | uniq -c | sort -n | tail"},
+        "wc -l /proc/PID/maps");
   }
   finding.remedies.push_back({.title = "Allow more mappings per process",
                               .commands = {"sudo sysctl -w vm.max_map_count=" + own(limit * 4)},

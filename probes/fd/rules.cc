@@ -235,11 +235,10 @@ const FdGroup* kept_files(const Exhaustion& exhaustion) {
 }
 
 void add_closing_remedy(Finding& finding) {
-  finding.remedies.push_back(
-      {.title = "Close what a sample opens, or keep it in a bounded cache",
-       .commands = {"with open(path, 'rb') as file: ...",
-                    "functools.lru_cache(maxsize=64) around the open; close what it drops"},
-       .verify = "dlprobe fd -- COMMAND"});
+  finding.advise("Close what a sample opens, or keep it in a bounded cache",
+                 {"with open(path, 'rb') as file: ...",
+                  "functools.lru_cache(maxsize=64) around the open; close what it drops"},
+                 "dlprobe fd -- COMMAND");
 }
 
 }  // namespace
@@ -295,10 +294,9 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
   finding.last_seen = first.to;
   const uint64_t enough = comfortable_limit(2 * series.most);
   if (sets_its_own_limit(*facts.run, series)) {
-    finding.remedies.push_back(
-        {.title = "The command sets this limit itself: raise it there",
-         .commands = {say("resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {}))", enough, enough),
-                      say("ulimit -n {}", enough)}});
+    finding.advise("The command sets this limit itself: raise it there",
+                   {say("resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {}))", enough, enough),
+                    say("ulimit -n {}", enough)});
   } else {
     add_limit_remedies(finding, facts, enough, limit_of(series));
   }
@@ -363,11 +361,10 @@ std::optional<Finding> kept_batches(const Facts& facts, const std::vector<Leak>&
   if (leak->exceeds_flight) {
     finding.rule_out("DLP0201", "it holds more than twice what all workers had in flight");
   }
-  finding.remedies.push_back(
-      {.title = "Keep copies, or numbers: each live tensor of a batch holds a descriptor",
-       .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
-                    "losses.append(loss.item())  # a number instead of a tensor"},
-       .verify = "dlprobe fd -- COMMAND"});
+  finding.advise("Keep copies, or numbers: each live tensor of a batch holds a descriptor",
+                 {"kept.append(batch.clone())  # a copy in ordinary memory",
+                  "losses.append(loss.item())  # a number instead of a tensor"},
+                 "dlprobe fd -- COMMAND");
   add_strategy_remedy(finding);
   add_limit_remedies(finding, facts, comfortable_limit(4 * leak->growth.last),
                      limit_of(*leak->series));
@@ -423,9 +420,8 @@ void add_limit_remedies(Finding& finding, const Facts& facts, uint64_t limit, co
   const OwnWords number = own(limit);
   const std::string& container = facts.header->host.container;
   if (facts.run->begin.own_open_files) {
-    finding.remedies.push_back(
-        {.title = "Give the command a higher limit: dlprobe set this one (--limit-fds)",
-         .commands = {"dlprobe run --limit-fds " + number + " -- COMMAND"}});
+    finding.advise("Give the command a higher limit: dlprobe set this one (--limit-fds)",
+                   {"dlprobe run --limit-fds " + number + " -- COMMAND"});
   } else if (now.hard.value_or(limit) >= limit) {
     finding.remedies.push_back({.title = "Raise the soft limit in the shell that starts the job",
                                 .commands = {"ulimit -n " + number},

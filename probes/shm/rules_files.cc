@@ -245,10 +245,8 @@ void add_leak_remedies(Finding& finding) {
        .commands = {"torch.multiprocessing.set_sharing_strategy('file_descriptor')"},
        .verify = "dlprobe shm --pid PID",
        .settings = {{SettingKind::kSharingStrategy, "", "file_descriptor"}}});
-  finding.remedies.push_back(
-      {.title = "Read each iterator to its end, or keep one loader with persistent workers",
-       .commands = {"DataLoader(..., persistent_workers=True)"},
-       .verify = "dlprobe shm --pid PID"});
+  finding.advise("Read each iterator to its end, or keep one loader with persistent workers",
+                 {"DataLoader(..., persistent_workers=True)"}, "dlprobe shm --pid PID");
   finding.remedies.push_back(
       {.title = "Restart the job: the managers remove the files 2 s after its end",
        .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},

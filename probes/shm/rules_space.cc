@@ -157,12 +157,12 @@ void add_kept_batches(Finding& finding, const Facts& facts, const Shortage& shor
                      format_bytes(bytes) + " of them, more than its loader needs";
   finding.prove(bytes_fact("held_by_trainer", bytes, kLedgerSource, ledger->at));
   finding.prove(count_fact("segments_held_by_trainer", segments, kLedgerSource, ledger->at));
-  finding.remedies.push_back(
-      {.title = "Free what the training process keeps in shared memory (a list of batches, a cache "
-                "in /dev/shm): a larger mount only fails later",
-       .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
-                    "losses.append(loss.item())  # a number instead of a tensor"},
-       .verify = "dlprobe shm -- COMMAND"});
+  finding.advise(
+      "Free what the training process keeps in shared memory (a list of batches, a cache "
+      "in /dev/shm): a larger mount only fails later",
+      {"kept.append(batch.clone())  # a copy in ordinary memory",
+       "losses.append(loss.item())  # a number instead of a tensor"},
+      "dlprobe shm -- COMMAND");
 }
 
 void rule_out_oom(Finding& finding, const Facts& facts) {
@@ -305,10 +305,9 @@ std::optional<Finding> inodes_exhausted(const Facts& facts) {
     finding.prove(time_fact("stalled_for", stall->to - stall->from, "/proc/PID/task/TID/syscall"));
   }
   finding.remedies.push_back(remedy_for_inodes(facts, fullest->inodes * 4));
-  finding.remedies.push_back(
-      {.title = "Send fewer tensors per batch: each tensor is a file",
-       .commands = {"DataLoader(..., collate_fn=<stack what belongs together>)"},
-       .verify = "df -i " + facts.where()});
+  finding.advise("Send fewer tensors per batch: each tensor is a file",
+                 {"DataLoader(..., collate_fn=<stack what belongs together>)"},
+                 "df -i " + facts.where());
   return finding;
 }
 

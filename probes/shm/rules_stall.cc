@@ -208,11 +208,9 @@ Finding batch_lost(const Facts& facts, const Shortage& shortage, const LoaderSta
                                          std::max(demand.most_bytes, shortage.wanted_bytes));
   finding.prove(bytes_fact("size_that_would_do", size, "the need and a quarter more"));
   finding.remedies = remedies_for_size(facts, size);
-  finding.remedies.push_back(
-      {.title =
-           "Restart the job: the batch is lost. A timeout turns the next such hang into an error",
-       .commands = {"DataLoader(..., timeout=120)"},
-       .verify = "dlprobe shm --pid PID"});
+  finding.advise(
+      "Restart the job: the batch is lost. A timeout turns the next such hang into an error",
+      {"DataLoader(..., timeout=120)"}, "dlprobe shm --pid PID");
   finding.remedies.push_back(remedy_look(facts));
   return finding;
 }

@@ -97,15 +97,14 @@ std::optional<Finding> missing_guard(const Run& run) {
                           kShimSource, first.at));
   finding.rule_out("DLP0407", "the child imported the main module, up to that line");
   const char* guard = "if __name__ == \"__main__\":";
-  finding.remedies.push_back(
-      {.title = first.is_main ? say("Put {} and the code that needs it under the main guard: "
-                                    "workers do not run that",
-                                    place)
-                              : say("Move {} into a function, and call it under the program's main "
-                                    "guard: an import must not start processes",
-                                    place),
-       .commands = {guard, "    main()"},
-       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.advise(first.is_main
+                     ? say("Put {} and the code that needs it under the main guard: "
+                           "workers do not run that",
+                           place)
+                     : say("Move {} into a function, and call it under the program's main "
+                           "guard: an import must not start processes",
+                           place),
+                 {guard, "    main()"}, "dlprobe spawn-recursion -- COMMAND");
   add_fork_remedy(run, finding, "guard");
   return finding;
 }
@@ -128,9 +127,7 @@ bool is_of_worker(const Run& run, const StartEvent& event) {
 
 void add_pickle_remedies(const Run& run, const StartEvent& event, Finding& finding) {
   const auto remedy = [&](Message title, std::vector<Message> lines) {
-    finding.remedies.push_back({.title = std::move(title),
-                                .commands = std::move(lines),
-                                .verify = "dlprobe spawn-recursion -- COMMAND"});
+    finding.advise(std::move(title), std::move(lines), "dlprobe spawn-recursion -- COMMAND");
   };
   const bool is_function =
       event.type == "lambda" || event.type == "local function" || event.type == "function";
@@ -164,11 +161,10 @@ std::optional<Finding> only_inherited(const Run& run, const StartEvent& refused)
   add_place(finding, refused, "statement");
   add_message(finding, refused);
   finding.prove(text_fact("type", as_name(refused.type), kShimSource, refused.at));
-  finding.remedies.push_back(
-      {.title = "Give it to the processes when they start, or take that of a Manager",
-       .commands = {"Pool(..., initializer=init, initargs=(shared,))  # init keeps it in a global",
-                    "multiprocessing.Manager().Lock()  # Value, Queue likewise: slower"},
-       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.advise("Give it to the processes when they start, or take that of a Manager",
+                 {"Pool(..., initializer=init, initargs=(shared,))  # init keeps it in a global",
+                  "multiprocessing.Manager().Lock()  # Value, Queue likewise: slower"},
+                 "dlprobe spawn-recursion -- COMMAND");
   return finding;
 }
 
@@ -250,12 +246,11 @@ std::optional<Finding> lock_of_fork(const Run& run) {
   finding.prove(text_fact("type", as_name(first.type), kShimSource, first.at));
   if (!first.path.empty())
     finding.prove(text_fact("path", as_name(first.path), kShimSource, first.at));
-  finding.remedies.push_back(
-      {.title = "Make it with the context that starts the processes which use it",
-       .commands = {say("context = multiprocessing.get_context(\"{}\")", method_name(first.method)),
-                    "shared = context.Lock()  # Value, Queue, Event likewise; then "
-                    "context.Process(...)"},
-       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.advise("Make it with the context that starts the processes which use it",
+                 {say("context = multiprocessing.get_context(\"{}\")", method_name(first.method)),
+                  "shared = context.Lock()  # Value, Queue, Event likewise; then "
+                  "context.Process(...)"},
+                 "dlprobe spawn-recursion -- COMMAND");
   return finding;
 }
 
@@ -271,11 +266,11 @@ std::optional<Finding> not_rebuilt(const Run& run) {
                         as_text(first.message));
   add_message(finding, first);
   finding.rule_out("DLP0407", "its class was found; creating an instance failed");
-  finding.remedies.push_back(
-      {.title = "Make the class picklable: an exception passes all its arguments to its base; "
-                "other classes define __reduce__, or defaults in __init__",
-       .commands = {"def __reduce__(self):", "    return (type(self), (self.first, self.second))"},
-       .verify = "python -c 'import pickle; pickle.loads(pickle.dumps(THING))'"});
+  finding.advise(
+      "Make the class picklable: an exception passes all its arguments to its base; "
+      "other classes define __reduce__, or defaults in __init__",
+      {"def __reduce__(self):", "    return (type(self), (self.first, self.second))"},
+      "python -c 'import pickle; pickle.loads(pickle.dumps(THING))'");
   return finding;
 }
 
@@ -315,15 +310,12 @@ std::optional<Finding> context_set(const Run& run) {
   if (!first.path.empty())
     finding.prove(text_fact("first_time", as_path(first.path), kShimSource, first.at));
   finding.prove(text_fact("start_method", method_name(first.method), kShimSource, first.at));
-  finding.remedies.push_back(
-      {.title = "Pass a context to what starts the processes; do not set the default",
-       .commands = {line_for(run, first.wanted)},
-       .verify = "dlprobe spawn-recursion -- COMMAND"});
-  finding.remedies.push_back(
-      {.title =
-           "Or set it once, as the first line under the main guard, before anything that a library "
-           "starts",
-       .commands = {say("multiprocessing.set_start_method(\"{}\")", method_name(first.wanted))}});
+  finding.advise("Pass a context to what starts the processes; do not set the default",
+                 {line_for(run, first.wanted)}, "dlprobe spawn-recursion -- COMMAND");
+  finding.advise(
+      "Or set it once, as the first line under the main guard, before anything that a library "
+      "starts",
+      {say("multiprocessing.set_start_method(\"{}\")", method_name(first.wanted))});
   return finding;
 }
 
@@ -340,8 +332,7 @@ std::optional<Finding> cuda_after_fork(const Run& run) {
                               .commands = {"DataLoader(..., multiprocessing_context=\"spawn\")"},
                               .verify = "dlprobe run --start-method spawn -- COMMAND",
                               .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
-  finding.remedies.push_back(
-      {.title = "Or move batches to the GPU in the training loop, not in the dataset"});
+  finding.advise("Or move batches to the GPU in the training loop, not in the dataset");
   return finding;
 }
 
@@ -360,11 +351,10 @@ Events failed_imports(const Run& run) {
 void add_place_of_import(Finding& finding, const StartEvent& event) {
   finding.message += say(" at {}", as_text(base_name(event.called_at)));
   finding.prove(text_fact("raised_at", as_text(event.called_at), kShimSource, event.at));
-  finding.remedies.push_back(
-      {.title = "What stands at module level there runs again in each worker: put it into a "
-                "function, or call it under the main guard",
-       .commands = {"if __name__ == \"__main__\":"},
-       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.advise(
+      "What stands at module level there runs again in each worker: put it into a "
+      "function, or call it under the main guard",
+      {"if __name__ == \"__main__\":"}, "dlprobe spawn-recursion -- COMMAND");
 }
 
 std::optional<Finding> not_importable(const Run& run) {
@@ -391,14 +381,11 @@ std::optional<Finding> not_importable(const Run& run) {
   if (!first.called_at.empty())
     add_place_of_import(finding, first);
   else
-    finding.remedies.push_back(
-        {.title =
-             has_main
-                 ? "Define it at module level, outside the main guard, or in its own module"
+    finding.advise(
+        has_main ? "Define it at module level, outside the main guard, or in its own module"
                  : "Put what workers need into a module file, and import it: workers cannot see "
                    "what was typed at a prompt, in a notebook or on standard input",
-         .commands = {"from my_dataset import MyDataset"},
-         .verify = "dlprobe spawn-recursion -- COMMAND"});
+        {"from my_dataset import MyDataset"}, "dlprobe spawn-recursion -- COMMAND");
   add_fork_remedy(run, finding, "import");
   return finding;
 }
@@ -426,13 +413,13 @@ std::optional<Finding> reimported(const Run& run) {
       held_against(bytes_fact("own_memory", bytes, kShimSource, heavy.front()->at), ">= 256 MiB"));
   finding.prove(
       text_fact("main_module", as_path(heavy.front()->file), kShimSource, heavy.front()->at));
-  finding.remedies.push_back({.title = "Put the loading of data and models under the main guard; "
-                                       "pass workers what they need as arguments of the dataset",
-                              .commands = {"if __name__ == \"__main__\":", "    main()"},
-                              .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.advise(
+      "Put the loading of data and models under the main guard; "
+      "pass workers what they need as arguments of the dataset",
+      {"if __name__ == \"__main__\":", "    main()"}, "dlprobe spawn-recursion -- COMMAND");
   if (makes_loaders(run)) {
-    finding.remedies.push_back({.title = "Pay for it once, not every epoch",
-                                .commands = {"DataLoader(..., persistent_workers=True)"}});
+    finding.advise("Pay for it once, not every epoch",
+                   {"DataLoader(..., persistent_workers=True)"});
   }
   return finding;
 }
@@ -459,10 +446,9 @@ std::optional<Finding> mpi_in_child(const Run& run) {
   add_place(finding, first, "statement");
   finding.prove(text_fact("initialised_by", describe(run, ready.front()->process), kShimSource,
                           ready.front()->at));
-  finding.remedies.push_back(
-      {.title = "Import mpi4py under the main guard: workers then skip it",
-       .commands = {"if __name__ == \"__main__\":", "    from mpi4py import MPI"},
-       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.advise("Import mpi4py under the main guard: workers then skip it",
+                 {"if __name__ == \"__main__\":", "    from mpi4py import MPI"},
+                 "dlprobe spawn-recursion -- COMMAND");
   return finding;
 }
 
@@ -566,10 +552,10 @@ std::optional<Finding> recursion_of(const Run& run) {
         own(process->key.pid) + ": " + as_text(fmt::format("{}", fmt::join(process->cmdline, " "))),
         "/proc/PID/cmdline", process->seen_at));
   }
-  finding.remedies.push_back(
-      {.title = "Stop the children from starting more: put the start under the main guard, or "
-                "check an argument or environment variable first",
-       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.advise(
+      "Stop the children from starting more: put the start under the main guard, or "
+      "check an argument or environment variable first",
+      {}, "dlprobe spawn-recursion -- COMMAND");
   finding.remedies.push_back(
       {.title = "If the recursion ends by itself, allow more generations",
        .commands = {"dlprobe spawn-recursion --depth 8 --process-budget 64 -- COMMAND"},

@@ -98,9 +98,7 @@ std::optional<Finding> find(const Run& run, const Foreseen& foreseen) {
   }
   finding.rule_out("the line never runs",
                    "the program was only parsed: both branches of every if count");
-  finding.remedies.push_back({.title = foreseen.remedy,
-                              .commands = {foreseen.example},
-                              .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.advise(foreseen.remedy, {foreseen.example}, "dlprobe spawn-recursion -- COMMAND");
   return finding;
 }
 

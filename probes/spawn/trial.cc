@@ -231,10 +231,9 @@ std::optional<Finding> state_not_inherited(const Run& run, const RecordingView& 
   finding.rule_out("DLP0401", "importing the main module started no process");
   finding.remedies.push_back(pass_to_processes(
       is_proven ? as_name(how.path) : Message("what they lack (see their output)")));
-  finding.remedies.push_back(
-      {.title = "Or ask for fork, which is no longer the default in Python 3.14",
-       .commands = {"multiprocessing.set_start_method(\"fork\")"},
-       .verify = "dlprobe run --start-method fork -- COMMAND"});
+  finding.advise("Or ask for fork, which is no longer the default in Python 3.14",
+                 {"multiprocessing.set_start_method(\"fork\")"},
+                 "dlprobe run --start-method fork -- COMMAND");
   return finding;
 }
 
