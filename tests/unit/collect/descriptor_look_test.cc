@@ -109,8 +109,7 @@ TEST_F(Descriptors, ALookNamesWhatIsMost) {
 TEST_F(Descriptors, ALookCountsWhatIsInFlight) {
   open("socket:[1]", {.mode = S_IFSOCK, .links = 1});
   files_.add("/proc/7/fdinfo/0", "pos:\t0\nflags:\t02\nmnt_id:\t9\nino:\t1\nscm_fds: 42\n");
-  const auto look = must(look_at_descriptors(process(), {kShm}));
-  EXPECT_EQ(look.in_flight, 42U);
+  EXPECT_EQ(must(look_at_descriptors(process(), {kShm})).in_flight, 42U);
 }
 
 TEST(GroupName, IsTheCreatorsOfTensorsAndThePathElse) {

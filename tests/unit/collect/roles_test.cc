@@ -199,8 +199,7 @@ TEST(Roles, AShellIsNotAPartOfItsParentsLoader) {
   const RoleFacts shell = program(5, 4, "bash");
   EXPECT_FALSE(belongs_to_parent(process(10, 5, kTrain), shell));
   EXPECT_FALSE(belongs_to_parent(shell, program(4, 1, "sshd")));
-  const auto part = must(belongs_to_parent(forked_worker(11, 10), process(10, 5, kTrain)));
-  EXPECT_TRUE(part.certain);
+  EXPECT_TRUE(must(belongs_to_parent(forked_worker(11, 10), process(10, 5, kTrain))).certain);
 }
 
 }  // namespace

@@ -42,16 +42,15 @@ TEST_F(RecordedRoot, NoLinkLeadsOutOfIt) {
 }
 
 TEST_F(RecordedRoot, AnAbsoluteLinkStaysInside) {
-  const auto stat = must(root_->stat("proc/42/root/dev/shm/segment"));
-  EXPECT_EQ(stat.size_bytes, 5U);
+  EXPECT_EQ(must(root_->stat("proc/42/root/dev/shm/segment")).size_bytes, 5U);
   EXPECT_EQ(root_->read_link("proc/42/root").value_or(""), "/");
   EXPECT_EQ(root_->read("/proc/42/stat").value_or(""), "stat of 42");
   EXPECT_TRUE(S_ISLNK(root_->stat_link("proc/42/root")->mode));
 }
 
 TEST_F(RecordedRoot, ListsAndOpensFolders) {
-  const auto names = must(root_->list("proc/42"));
-  EXPECT_THAT(names, UnorderedElementsAre("stat", "fd", "root", "up", "absolute"));
+  EXPECT_THAT(must(root_->list("proc/42")),
+              UnorderedElementsAre("stat", "fd", "root", "up", "absolute"));
   const auto process = must(root_->open_directory("proc/42"));
   EXPECT_EQ(process->path(), "/proc/42");
   EXPECT_EQ(process->read("stat").value_or(""), "stat of 42");
@@ -117,9 +116,7 @@ TEST(LiveRoot, NoNameLeadsOutOfTheRootOfAnother) {
 }
 
 TEST(LiveRoot, SaysHowFullAMountIs) {
-  const auto root = must(open_root("/"));
-  const auto use = must(root->mount_use("proc"));
-  EXPECT_EQ(use.type_magic, 0x9fa0U);  // PROC_SUPER_MAGIC
+  EXPECT_EQ(must(must(open_root("/"))->mount_use("proc")).type_magic, 0x9fa0U);  // PROC_SUPER_MAGIC
 }
 
 }  // namespace

@@ -74,20 +74,18 @@ TEST(BusyInLoader, ARankThatOthersWaitFor) {
   const Verdict verdict = scene.examine(18);
   ASSERT_FALSE(verdict.findings.empty());
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kTrainerBusyInLoader);
-  const Finding behind = must_find(verdict, FindingCode::kRankBehind);
-  EXPECT_EQ(behind.consequence_of, FindingCode::kTrainerBusyInLoader);
+  EXPECT_EQ(must_find(verdict, FindingCode::kRankBehind).consequence_of,
+            FindingCode::kTrainerBusyInLoader);
 }
 
 TEST(BusyInLoader, AShortTimeIsAWord) {
-  const auto finding = must(busy_in(scene_of_sampler(), 4));
-  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(must(busy_in(scene_of_sampler(), 4)).severity, Severity::kInfo);
 }
 
 TEST(BusyInLoader, ASamplerThatBeganWithinTheWatchCountsFromThen) {
   HangScene scene = scene_of_sampler();
   scene.works_until(scene.main(HangScene::kTrainer), 12);
-  const auto finding = must(busy_in(scene));
-  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(must(busy_in(scene)).severity, Severity::kInfo);
 }
 
 TEST(BusyInLoader, ABatchThatTakesLongToUnpickle) {
@@ -96,8 +94,7 @@ TEST(BusyInLoader, ABatchThatTakesLongToUnpickle) {
               {python("Batch.__setstate__", "/srv/data.py", 8),
                python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 122),
                of_torch("_try_get_data"), next_batch(), training_loop()});
-  const auto finding = must(busy_in(scene));
-  EXPECT_TRUE(finding.remedies.front().commands.empty()) << "no sampler is in it";
+  EXPECT_TRUE(must(busy_in(scene)).remedies.front().commands.empty()) << "no sampler is in it";
 }
 
 TEST(BusyInLoader, AThreadThatPinsABatch) {

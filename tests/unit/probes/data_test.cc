@@ -209,9 +209,8 @@ TEST_F(DataTest, WorkersThatDrawFromCopiesOfOneGeneratorAreNamed) {
   draws(102, "aa");
   ASSERT_THAT(found(), SizeIs(1));
   const Finding finding = found().front();
-  EXPECT_EQ(finding.code, FindingCode::kRandomNumbersRepeated);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding,
+              Is(FindingCode::kRandomNumbersRepeated, Severity::kWarning, Confidence::kLikely));
   EXPECT_EQ(finding.processes, std::vector({key_of(101), key_of(102)}));
   EXPECT_EQ(finding.message.plain(),
             "worker 101 and worker 102 draw the same random numbers: each has a copy of "
@@ -247,7 +246,7 @@ TEST_F(DataTest, AGeneratorOfTheLibraryIsSeededByItsModule) {
   draws(101, "aa", "numpy.random");
   draws(102, "aa", "numpy.random");
   ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_THAT(found().front().message.plain(), HasSubstr("the generator of numpy.random began"));
+  EXPECT_THAT(found().front(), Says("the generator of numpy.random began"));
   EXPECT_THAT(found().front().remedies.front().commands.at(2).plain(),
               HasSubstr("    numpy.random.seed(info.seed % 2**32)"));
 }
@@ -300,12 +299,11 @@ TEST_F(DataTest, WorkersThatReadTheSameSamplesAreNamed) {
   }
   ASSERT_THAT(found(), SizeIs(1));
   const Finding finding = found().front();
-  EXPECT_EQ(finding.code, FindingCode::kSamplesRepeated);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding, Is(FindingCode::kSamplesRepeated, Severity::kWarning));
   EXPECT_EQ(finding.message.plain(),
             "worker 101 and worker 102 and 1 more deliver the same samples: 6 of 6 compared are "
             "equal; at train.py:20 in Lines.__iter__");
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Give each worker its part"));
+  EXPECT_THAT(finding, AdvisesFirst("Give each worker its part"));
 }
 
 TEST_F(DataTest, PartsThatOverlapAreNamed) {
@@ -314,9 +312,9 @@ TEST_F(DataTest, PartsThatOverlapAreNamed) {
   reads(103, {212, 300});
   ASSERT_THAT(found(), SizeIs(1));
   EXPECT_EQ(found().front().processes, std::vector({key_of(101), key_of(102)}));
-  EXPECT_THAT(found().front().message.plain(), HasSubstr("12 of 112 compared are equal"));
-  EXPECT_THAT(found().front().message.plain(), HasSubstr("harmless if they are to share some"));
-  EXPECT_THAT(found().front().remedies.front().title.plain(), HasSubstr("do not overlap"));
+  EXPECT_THAT(found().front(), Says("12 of 112 compared are equal"));
+  EXPECT_THAT(found().front(), Says("harmless if they are to share some"));
+  EXPECT_THAT(found().front(), AdvisesFirst("do not overlap"));
 }
 
 // The lowest 200 of the one end at 199, and the other has some of these.
@@ -324,7 +322,7 @@ TEST_F(DataTest, OfManySamplesTheLowestAreCompared) {
   reads(101, {0, 400});
   reads(102, {100, 500});
   ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_THAT(found().front().message.plain(), HasSubstr("100 of 100 compared are equal"));
+  EXPECT_THAT(found().front(), Says("100 of 100 compared are equal"));
 }
 
 TEST_F(DataTest, SamplesOfWhichEachWorkerHasItsOwnAreNot) {
@@ -352,10 +350,9 @@ TEST_F(DataTest, ADataSetOfWhichMostSamplesAreNoneIsNamed) {
   EXPECT_THAT(found(), IsEmpty()) << "they are to give nothing";
   leaves_out(101, 60, 64);
   ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_EQ(found().front().code, FindingCode::kDataNotReadable);
-  EXPECT_EQ(found().front().severity, Severity::kWarning);
-  EXPECT_THAT(found().front().message.plain(),
-              HasSubstr("70 of the first 74 samples of worker 101 and worker 102 are None"));
+  EXPECT_THAT(found().front(), Is(FindingCode::kDataNotReadable, Severity::kWarning));
+  EXPECT_THAT(found().front(),
+              Says("70 of the first 74 samples of worker 101 and worker 102 are None"));
 }
 
 TEST_F(DataTest, WorkersThatDrawFromAllDataWithoutEndAreNot) {
@@ -399,8 +396,7 @@ TEST_F(DataTest, RanksThatLearnFromTheSameSamplesAreNamed) {
   ASSERT_THAT(found(), SizeIs(1));
   EXPECT_EQ(found().front().severity, Severity::kWarning);
   EXPECT_EQ(found().front().processes, std::vector({key_of(100), key_of(200)}));
-  EXPECT_THAT(found().front().message.plain(),
-              HasSubstr("learn from the same samples: the first 5 of each are equal"));
+  EXPECT_THAT(found().front(), Says("learn from the same samples: the first 5 of each are equal"));
 }
 
 TEST_F(DataTest, RanksThatLearnFromTheirPartsAreNot) {
@@ -424,10 +420,9 @@ TEST_F(DataTest, RanksThatLearnInTheOrderOfTheDataAreNamedWhereTheirModelsAreWri
   loops("-", "1");
   loops("-", "1", "1-8-0", 77, 101);
   ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_THAT(
-      found().front().message.plain(),
-      HasSubstr("learn from the same samples: the first 16 of each are equal, in the same"));
-  EXPECT_THAT(found().front().remedies.front().title.plain(), HasSubstr("worker of each rank"));
+  EXPECT_THAT(found().front(),
+              Says("learn from the same samples: the first 16 of each are equal, in the same"));
+  EXPECT_THAT(found().front(), AdvisesFirst("worker of each rank"));
 }
 
 TEST_F(DataTest, RanksThatSkipTheBatchesOfOthersAreNot) {
@@ -458,9 +453,7 @@ TEST_F(DataTest, BatchesThatComeWithOtherValuesAreNamed) {
   takes({"2 aa 14 77", "3 aa 13 77", "4 aa 14 77"});
   ASSERT_THAT(found(), SizeIs(1));
   const Finding finding = found().front();
-  EXPECT_EQ(finding.code, FindingCode::kBatchOverwritten);
-  EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding, Is(FindingCode::kBatchOverwritten, Severity::kError, Confidence::kCertain));
   EXPECT_EQ(finding.processes, std::vector({key_of(101), key_of(102)}));
   EXPECT_EQ(finding.message.plain(),
             "worker 101 and worker 102 overwrote batches after sending them: the trainer got 3 of "
@@ -489,8 +482,8 @@ TEST_F(DataTest, AVariableOfAClosureIsNotToBeSeededByItsName) {
   draws(101, "aa", "make_dropout.<locals>.r");
   draws(102, "aa", "make_dropout.<locals>.r");
   ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_THAT(found().front().message.plain(), HasSubstr("a copy of make_dropout.<locals>.r"));
-  EXPECT_THAT(found().front().remedies.front().title.plain(), HasSubstr("Let that function draw"));
+  EXPECT_THAT(found().front(), Says("a copy of make_dropout.<locals>.r"));
+  EXPECT_THAT(found().front(), AdvisesFirst("Let that function draw"));
 }
 
 TEST_F(DataTest, EpochsInOneShuffledOrderAreNamed) {
@@ -499,14 +492,12 @@ TEST_F(DataTest, EpochsInOneShuffledOrderAreNamed) {
   loops("aa", "3");
   ASSERT_THAT(found(), SizeIs(1));
   const Finding finding = found().front();
-  EXPECT_EQ(finding.code, FindingCode::kEpochsRepeated);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding, Is(FindingCode::kEpochsRepeated, Severity::kWarning, Confidence::kLikely));
   EXPECT_EQ(finding.processes, std::vector({key_of(100)}));
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr(" got the samples of 2 epochs in the same shuffled order: the generator of "
-                        "its RandomSampler began each in the same state (seed 7); DataLoader at "
-                        "train.py:30 in main"));
+  EXPECT_THAT(finding,
+              Says(" got the samples of 2 epochs in the same shuffled order: the generator of "
+                   "its RandomSampler began each in the same state (seed 7); DataLoader at "
+                   "train.py:30 in main"));
 }
 
 TEST_F(DataTest, WhereNoModelLearnsThreeEpochsOfTheOnlyLoaderAreNeeded) {
@@ -595,8 +586,7 @@ TEST_F(DataTest, AnEpochWhoseSamplerIsAUsedUpGeneratorIsNamed) {
   finds_no_more("batch_sampler");
   finds_no_more("batch_sampler");
   ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_EQ(found().front().code, FindingCode::kEpochsRepeated);
-  EXPECT_EQ(found().front().severity, Severity::kWarning);
+  EXPECT_THAT(found().front(), Is(FindingCode::kEpochsRepeated, Severity::kWarning));
   EXPECT_EQ(found().front().message.plain(),
             "trainer 100 began an epoch that has no batches: the batch_sampler of its loader is a "
             "generator (by_length), which was used up before; DataLoader at train.py:30 in main");
@@ -610,9 +600,7 @@ TEST_F(DataTest, WhatWorkersThatLiveOnNeverGetIsNamed) {
   changes("dataset.epoch", "aa", 78);
   ASSERT_THAT(found(), SizeIs(1));
   const Finding finding = found().front();
-  EXPECT_EQ(finding.code, FindingCode::kEpochsRepeated);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding, Is(FindingCode::kEpochsRepeated, Severity::kWarning, Confidence::kLikely));
   EXPECT_EQ(finding.processes, std::vector({key_of(101), key_of(102)}));
   EXPECT_EQ(finding.message.plain(),
             "worker 101 and worker 102 never got what the trainer set for a later epoch: "
@@ -634,11 +622,9 @@ TEST_F(DataTest, TensorsThatCameAfterTheirMemoryWasSentAgainAreNamed) {
   takes_tensors(100, {"25 0", "35 0", "45 0"}, 101);
   ASSERT_THAT(found(), SizeIs(1));
   const Finding finding = found().front();
-  EXPECT_EQ(finding.code, FindingCode::kBatchOverwritten);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding, Is(FindingCode::kBatchOverwritten, Severity::kWarning, Confidence::kLikely));
   EXPECT_EQ(finding.processes, std::vector({key_of(101)}));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("2 of 3 compared had changed before trainer 100"));
+  EXPECT_THAT(finding, Says("2 of 3 compared had changed before trainer 100"));
 }
 
 TEST_F(DataTest, TensorsOfOneMemoryThatAreKeptAreNamed) {

@@ -56,8 +56,8 @@ TEST(Deadlock, MutexOfAThreadOfTheParent) {
   scene.wait_in_futex(scene.main(kWorker), mutex_of(150));
   const Finding finding = must_find(scene.examine(), FindingCode::kForkInheritedLock);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("thread 150"));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("trainer 100"));
+  EXPECT_THAT(finding, Says("thread 150"));
+  EXPECT_THAT(finding, Says("trainer 100"));
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kWorker)});
   EXPECT_FALSE(finding.remedies.empty());
 }
@@ -72,9 +72,8 @@ TEST(Deadlock, ALockThatItsOwnThreadHasIsACircleThoughSignalsWakeIt) {
   scene.info(kWorker).signals_caught = uint64_t{1} << (SIGALRM - 1);
   scene.wakes(scene.main(kWorker));
   const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
-  EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("handler of a signal"));
+  EXPECT_THAT(finding, Is(Severity::kError, Confidence::kCertain));
+  EXPECT_THAT(finding, AdvisesFirst("handler of a signal"));
   scene.main(kWorker).futex->timed = true;
   EXPECT_FALSE(has_error(scene.examine()));
 }
@@ -135,8 +134,8 @@ TEST(Deadlock, OneLookIsEnoughWhereTheKernelSaysSinceWhen) {
   ThreadSnapshot& worker = scene.main(kWorker);
   scene.wait_in_futex(worker, mutex_of(150));
   worker.blocked_since = Scene::at(0) - 3600 * kSecond;
-  const Finding finding = must_find(scene.examine(1), FindingCode::kForkInheritedLock);
-  EXPECT_EQ(finding.first_seen, worker.blocked_since);
+  EXPECT_EQ(must_find(scene.examine(1), FindingCode::kForkInheritedLock).first_seen,
+            worker.blocked_since);
 }
 
 TEST(Deadlock, WhatTheKernelSaysOfTheLastSecondIsNoProof) {
@@ -169,7 +168,7 @@ TEST(Deadlock, SameHangInAllWorkersIsOneFinding) {
     scene.wait_in_futex(scene.main(worker), mutex_of(150));
   const Finding finding = only_finding(scene.examine());
   EXPECT_EQ(finding.processes.size(), 3U);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("the same in 2 other processes or threads"));
+  EXPECT_THAT(finding, Says("the same in 2 other processes or threads"));
 }
 
 HangScene team_scene(int pool_threads) {
@@ -264,7 +263,7 @@ TEST(Deadlock, LibraryWhoseThreadsForkDidNotCopy) {
   EXPECT_EQ(finding.severity, Severity::kError);
   EXPECT_EQ(finding.discriminator, "polars.abi3.so");
   EXPECT_EQ(number(finding, "threads_of_the_library_in_parent"), 2);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("trainer 100 has 2"));
+  EXPECT_THAT(finding, Says("trainer 100 has 2"));
   const auto names_polars = [](const Remedy& remedy) {
     return remedy.title.plain().contains("polars");
   };
@@ -275,7 +274,7 @@ TEST(Deadlock, LibraryThatTheForkServerPreloads) {
   HangScene scene = library_scene(0);
   scene.info(kWorker).start_method = StartMethod::kForkserver;
   const Finding finding = must_find(scene.examine(), FindingCode::kForkLostThreadPool);
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("fork server preloads"));
+  EXPECT_THAT(finding, AdvisesFirst("fork server preloads"));
   for (const Remedy& remedy : finding.remedies)
     for (const Message& command : remedy.commands)
       EXPECT_THAT(command.plain(), testing::Not(HasSubstr("'forkserver'")));
@@ -288,8 +287,8 @@ TEST(Deadlock, LibraryThatStartedItsThreadsAnew) {
 // polars keeps what fork lost for lost, and has a thread for something else.
 TEST(Deadlock, LibraryThatStartedOneOfItsThreadsAnew) {
   HangScene scene = library_scene(1);
-  const Finding finding = must_find(scene.examine(), FindingCode::kForkLostThreadPool);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("not all exist here"));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kForkLostThreadPool),
+              Says("not all exist here"));
   scene.run(scene.process(kWorker).threads.back());
   EXPECT_FALSE(find(scene.examine(), FindingCode::kForkLostThreadPool)) << "it may yet wake it";
 }
@@ -325,8 +324,8 @@ TEST(Deadlock, LibraryThatWaitsForItsEventDescriptor) {
 TEST(Deadlock, LibraryWhoseWaiterAnotherThreadMayWake) {
   HangScene scene = library_scene(0);
   scene.run(scene.add_thread(kWorker, 170));
-  const Finding finding = must_find(scene.examine(), FindingCode::kForkLostThreadPool);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kForkLostThreadPool).severity,
+            Severity::kWarning);
 }
 
 TEST(Deadlock, ThreadsOfPythonAreNoPoolOfItsLibrary) {
@@ -463,8 +462,8 @@ TEST(Deadlock, IdlePoolThatHoldsTheLockOfItsQueueIsNoCircle) {
 TEST(Deadlock, PythonLockOfAForkedWorkerWithoutOtherThreads) {
   HangScene scene = busy_scene();
   scene.wait_in_futex(scene.main(kWorker), python_lock());
-  const Finding finding = must_find(scene.examine(), FindingCode::kPythonLockInherited);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kPythonLockInherited).confidence,
+            Confidence::kLikely);
 }
 
 TEST(Deadlock, PythonLockWhoseOwnerWasLeftBehind) {
@@ -473,8 +472,8 @@ TEST(Deadlock, PythonLockWhoseOwnerWasLeftBehind) {
   wait.python_type = "_thread.RLock";
   wait.owner_gone = true;
   scene.wait_in_futex(scene.main(kWorker), wait);
-  const Finding finding = must_find(scene.examine(), FindingCode::kPythonLockInherited);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kPythonLockInherited).confidence,
+            Confidence::kCertain);
 }
 
 TEST(Deadlock, PythonLockThatAnotherThreadMayRelease) {
@@ -530,8 +529,8 @@ TEST(Deadlock, AForkServerHasNoLocksOfTheTrainer) {
   // What it preloaded started a thread; the trainer stands for the server here.
   scene.stack(scene.main(kTrainer), {python("main", "/usr/lib/python3.11/forkserver.py", 9)});
   scene.stack(scene.add_thread(kTrainer, 150), {python("flush", "/srv/telemetry.py", 9)});
-  const Finding finding = must_find(scene.examine(), FindingCode::kPythonLockInherited);
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("preloads"));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kPythonLockInherited),
+              AdvisesFirst("preloads"));
 }
 
 TEST(Deadlock, TwoPythonLocksInOneProcess) {
@@ -550,8 +549,8 @@ TEST(Deadlock, NotifierThatForkDidNotCopy) {
               {python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 103),
                python("main", "/srv/train.py", 12)});
   scene.stack(scene.add_thread(kTrainer, 150), {python("serve", "/srv/train.py", 20)});
-  const Finding finding = must_find(scene.examine(), FindingCode::kWaitsForMissingThread);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kWaitsForMissingThread).severity,
+            Severity::kError);
   scene.thread(kTrainer, 150).start_ticks = 1000;  // later than the worker
   EXPECT_TRUE(find(scene.examine(), FindingCode::kLockCycle));
 }
@@ -687,8 +686,7 @@ TEST(Deadlock, OrphanAtALockThatOtherOrphansShare) {
   scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
   scene.process(kWorker).sem_locks = {sem_lock(7, 0, 4242)};
   scene.shares_semaphore(7777, 7, true);
-  const Finding finding = must_find(scene.examine(), FindingCode::kOrphanedWorker);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kOrphanedWorker).severity, Severity::kWarning);
   scene.info(kWorker).orphaned = false;
   EXPECT_TRUE(scene.examine().findings.empty());
 }
@@ -722,8 +720,9 @@ TEST(Deadlock, JoinOfAProcessThatCannotWriteItsResults) {
 }
 
 TEST(Deadlock, EverybodyWaitsForWork) {
-  const Finding finding = must_find(HangScene().examine(), FindingCode::kBatchLostInWorker);
-  EXPECT_EQ(number(finding, "idle_processes"), 2);
+  EXPECT_EQ(
+      number(must_find(HangScene().examine(), FindingCode::kBatchLostInWorker), "idle_processes"),
+      2);
 }
 
 // PyTorch's worker, as its stack is from where it waits outwards.
@@ -757,7 +756,7 @@ TEST(Deadlock, WorkersThatEndedWellBeforeAllItemsCameAreNamed) {
     scene.info(worker).role = Role::kWorker;
   }
   const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("both its workers have ended with exit code 0"));
+  EXPECT_THAT(finding, Says("both its workers have ended with exit code 0"));
   EXPECT_THAT(finding.remedies.front().commands.front().plain(), "finally: queue.put(None)");
   scene.had_child(kTrainer, 103, SIGKILL);
   scene.info(103).role = Role::kWorker;
@@ -772,7 +771,7 @@ TEST(Deadlock, AQueueWhoseReaderIsJoinedLacksItsLastItem) {
   scene.stack(scene.main(kWorker), {kQueueGet, python("write", "/srv/loggers.py", 16)});
   scene.main(kTrainer).wait = {.tid = kTrainer, .syscall = 61, .args = {kWorker, 0, 0, 0, 0, 0}};
   const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("; trainer 100 waits for its end"));
+  EXPECT_THAT(finding, Says("; trainer 100 waits for its end"));
   EXPECT_THAT(finding.remedies.front().commands.front().plain(),
               "finally: queue.put(None); process.join()");
 }
@@ -813,8 +812,7 @@ HangScene scene_of_a_filter() {
 TEST(Deadlock, AWorkerAndItsFilterThatWaitForOneAnother) {
   const Verdict verdict = scene_of_a_filter().examine();
   const Finding finding = must_find(verdict, FindingCode::kLockCycle);
-  EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding, Is(Severity::kError, Confidence::kLikely));
   EXPECT_TRUE(finding.remedies.front().title.plain().starts_with("Flush"));
   EXPECT_FALSE(find(verdict, FindingCode::kPipeWithoutPeer));
 }
@@ -854,8 +852,7 @@ HangScene scene_of_a_connection() {
 TEST(Deadlock, BothSidesOfAConnectionThatWaitForOneAnother) {
   const Verdict verdict = scene_of_a_connection().examine();
   const Finding finding = must_find(verdict, FindingCode::kLockCycle);
-  EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding, Is(Severity::kError, Confidence::kLikely));
   const std::string message = finding.message.plain();
   EXPECT_TRUE(message.starts_with("worker 102 waits for data from a socket")) << message;
   EXPECT_THAT(message, HasSubstr("(Data.__getitem__, /srv/train.py:10); worker 101"));
@@ -871,8 +868,8 @@ TEST(Deadlock, AWorkerThatAsksANameServer) {
               stack_of_worker({native("poll", "/usr/lib/libc.so.6"),
                                native("__res_context_send", "/usr/lib/libc.so.6"),
                                python("Data.__getitem__", "/srv/train.py", 10)}));
-  const Finding finding = must_find(scene.examine(), FindingCode::kSlowSample);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("an answer of the name server"));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kSlowSample),
+              Says("an answer of the name server"));
 }
 
 TEST(Deadlock, TwoThatWaitOnDifferentConnectionsAreNoTalk) {
@@ -904,10 +901,9 @@ TEST(Deadlock, AWorkerThatWaitsForAPipeInATaskHasNotLostIt) {
   const Verdict verdict = scene_of_a_pipe_in_a_task().examine();
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
   const Finding finding = must_find(verdict, FindingCode::kPipeWithoutPeer);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding, Is(Severity::kError, Confidence::kLikely));
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kWorker)});
-  EXPECT_THAT(finding.message.plain(), HasSubstr("pipe 4242, written by trainer 100"));
+  EXPECT_THAT(finding, Says("pipe 4242, written by trainer 100"));
 }
 
 TEST(Deadlock, AQueueOfTheUsersInATaskIsNoQueueOfTasks) {
@@ -954,8 +950,7 @@ TEST(Deadlock, AThreadThatWaitsToBeWokenIsIdleWhereNothingIsWrong) {
   scene.wait_in_futex(scene.main(kTrainer), futex(LockKind::kCondition, 0x7000));
   scene.stack(scene.main(kTrainer), {python("Event.wait", "/usr/lib/python3.11/threading.py", 622),
                                      python("serve", "/srv/train.py", 12)});
-  const Verdict verdict = scene.examine();
-  EXPECT_EQ(verdict.wait_graphs.at(0).nodes.at(0).activity, Activity::kIdle);
+  EXPECT_EQ(scene.examine().wait_graphs.at(0).nodes.at(0).activity, Activity::kIdle);
 }
 
 TEST(Deadlock, APoolWhoseTaskIsLost) {
@@ -972,8 +967,7 @@ TEST(Deadlock, APipeOfItsOwnOfAHelperIsAWordWhileTheTrainerGoesOn) {
   HangScene scene = busy_scene();
   scene.wait_in_read(scene.main(kWorker), 4242);
   scene.has_end(kWorker, 4242, true, true);
-  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kPipeWithoutPeer).severity, Severity::kInfo);
 }
 
 TEST(Deadlock, APipeOfItsOwnThatAHandlerOfASignalMayWriteIsAWord) {
@@ -997,8 +991,7 @@ TEST(Deadlock, ATaskThatComesByASignalIsNotLost) {
 TEST(Deadlock, AStoppedProcessThatNobodyWaitsForIsAWord) {
   HangScene scene = busy_scene();
   scene.main(kWorker).state = 'T';
-  const Finding finding = must_find(scene.examine(), FindingCode::kWorkerStopped);
-  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kWorkerStopped).severity, Severity::kInfo);
   HangScene needed;
   needed.main(kWorker).state = 'T';
   EXPECT_TRUE(has_error(needed.examine()));
@@ -1024,8 +1017,7 @@ TEST(Deadlock, ALockOfADeadHolderThatALivingOneMayReleaseIsAWarning) {
   scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
   for (const int32_t pid : {kWorker, kOther})
     scene.process(pid).sem_locks = {sem_lock(7, 0, 4242)};
-  const Finding finding = must_find(scene.examine(), FindingCode::kLockHolderDead);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kLockHolderDead).severity, Severity::kWarning);
 }
 
 TEST(Deadlock, AWorkerAtALockOfTheUsersHasNoTaskThatIsLost) {
@@ -1097,8 +1089,8 @@ TEST(Deadlock, AForkServerSavesNobodyByItself) {
               {python("MapResult.get", "/usr/lib/python3.11/multiprocessing/pool.py", 768),
                python("main", "/srv/train.py", 8)});
   scene.wait_in_read(scene.add_thread(kTrainer, 150), kSentinel);
-  const Finding finding = must_find(scene.examine(), FindingCode::kBatchLostInWorker);
-  EXPECT_EQ(number(finding, "idle_processes"), 2);
+  EXPECT_EQ(number(must_find(scene.examine(), FindingCode::kBatchLostInWorker), "idle_processes"),
+            2);
   scene.run(scene.main(kWorker));
   EXPECT_FALSE(has_error(scene.examine())) << "it may yet end";
 }
@@ -1127,7 +1119,7 @@ TEST(Deadlock, AnEventLoopOfAWorkerThatNothingCanWake) {
   const Finding finding =
       must_find(worker_in_event_loop(kNever).examine(), FindingCode::kLockCycle);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("no thread is left in its process"));
+  EXPECT_THAT(finding, Says("no thread is left in its process"));
   EXPECT_FALSE(has_error(worker_in_event_loop(20'000).examine())) << "a timer";
   HangScene thread = worker_in_event_loop(kNever);
   thread.sleep(thread.add_thread(kWorker, 150));
@@ -1145,8 +1137,7 @@ TEST(Deadlock, AnEventLoopIsWhereItsTasksWait) {
       {.stack = {join, python("fetch_all", "/srv/data.py", 28)}, .count = 1, .is_main = true},
       {.stack = {get, python("consume", "/srv/data.py", 17)}, .count = 4}};
   const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("where 4 more tasks wait (consume, /srv/data.py:17), and no thread"));
+  EXPECT_THAT(finding, Says("where 4 more tasks wait (consume, /srv/data.py:17), and no thread"));
   EXPECT_EQ(text(finding, "your_code"), "fetch_all (/srv/data.py:28)");
   EXPECT_THAT(finding.remedies.front().commands,
               testing::ElementsAre("try: ... finally: queue.task_done()"));
@@ -1160,8 +1151,8 @@ TEST(Deadlock, ATrainersEventLoopWithATimerSleeps) {
     scene.main(kTrainer).wait.args[3] = timeout;
     scene.has_socket(kTrainer, 7001);
     scene.has_socket(kTrainer, 7002);
-    const Finding finding = must_find(scene.examine(32), FindingCode::kConsumerStuck);
-    EXPECT_EQ(finding.severity, timeout == 5'000 ? Severity::kInfo : Severity::kWarning);
+    EXPECT_EQ(must_find(scene.examine(32), FindingCode::kConsumerStuck).severity,
+              timeout == 5'000 ? Severity::kInfo : Severity::kWarning);
   }
 }
 
@@ -1172,7 +1163,7 @@ TEST(Deadlock, AnEventLoopNamesItsConnection) {
   scene.main(kWorker).wait.files.push_back(
       {.fd = 9, .kind = FileKind::kSocket, .inode = 7010, .path = "10.0.0.5:443"});
   const Finding finding = must_find(scene.examine(), FindingCode::kSlowSample);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("connected to 10.0.0.5:443"));
+  EXPECT_THAT(finding, Says("connected to 10.0.0.5:443"));
   EXPECT_THAT(finding.remedies.front().commands,
               testing::ElementsAre("async with asyncio.timeout(60): await ..."));
 }
@@ -1181,9 +1172,8 @@ TEST(Deadlock, WhoReadsTheOutputOfTheTrainerIsNamed) {
   HangScene scene;
   scene.wait_in_write(scene.main(kTrainer), 4242);
   scene.has_end(7777, 4242, true, false);
-  const Finding finding = must_find(scene.examine(), FindingCode::kConsumerStuck);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("read by process 7777 (python3), which is none of this job"));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kConsumerStuck),
+              Says("read by process 7777 (python3), which is none of this job"));
 }
 
 // Worker 101 asks a server that is none of its job's processes.
@@ -1203,10 +1193,9 @@ TEST(Deadlock, WhoIsWokenByAThreadAtAConnectionIsToldWhich) {
   scene.thread(kWorker, 150).wait.files.front().path = "127.0.0.1:8080";
   scene.has_socket(7777, 7002);
   const Finding finding = must_find(scene.examine(), FindingCode::kSlowSample);
-  EXPECT_THAT(finding.message.plain(),
-              testing::AllOf(HasSubstr("data from an eventfd"),
-                             HasSubstr("connected to 127.0.0.1:8080, written by process "
-                                       "7777 (python3), which is none of this job")));
+  EXPECT_THAT(finding, testing::AllOf(Says("data from an eventfd"),
+                                      Says("connected to 127.0.0.1:8080, written by process "
+                                           "7777 (python3), which is none of this job")));
   EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("stub."));
   scene.is_stopped_outside();
   EXPECT_THAT(find(scene.examine(), FindingCode::kSlowSample)->message.plain(),
@@ -1222,9 +1211,8 @@ TEST(Deadlock, AServerOfTheJobIsNamedWithWhatItDoes) {
   scene.info(kOther).comm = "kv";
   scene.sleep(scene.main(kOther));
   scene.stack(scene.main(kOther), {python("reindex", "/srv/kv.py", 5)});
-  const Finding finding = must_find(scene.examine(), FindingCode::kSlowSample);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("; process 102 (kv) sleeps (reindex, /srv/kv.py:5)"));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kSlowSample),
+              Says("; process 102 (kv) sleeps (reindex, /srv/kv.py:5)"));
 }
 
 TEST(Deadlock, AStoppedServerOutsideIsTheCause) {
@@ -1232,8 +1220,7 @@ TEST(Deadlock, AStoppedServerOutsideIsTheCause) {
   EXPECT_FALSE(has_error(scene.examine()));
   scene.is_stopped_outside();
   const Finding finding = must_find(scene.examine(), FindingCode::kWorkerStopped);
-  EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding, Is(Severity::kError, Confidence::kCertain));
   EXPECT_THAT(finding.message.plain(),
               testing::AllOf(testing::StartsWith("process 7777 (python3) is stopped"),
                              HasSubstr("worker 101 waits for data from a socket")));
@@ -1312,7 +1299,7 @@ TEST(Deadlock, OutputThatAProgramLeftBehindKeepsOpen) {
   const HangScene scene = scene_of_output();
   const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
   EXPECT_EQ(finding.severity, Severity::kInfo) << "it may be at work";
-  EXPECT_THAT(finding.message.plain(), HasSubstr("process 7777 (python3)"));
+  EXPECT_THAT(finding, Says("process 7777 (python3)"));
   EXPECT_EQ(find(scene.examine(62), FindingCode::kPipeWithoutPeer)->severity, Severity::kWarning);
   HangScene child(1);
   child.wait_in_read(child.main(kTrainer), 4242);
@@ -1410,8 +1397,7 @@ TEST(Deadlock, ASocketWhoseOtherEndOnlyTheWaiterHas) {
   HangScene scene = busy_scene();
   scene.wait_in_recv(scene.main(kWorker), 7001, 7002);
   scene.has_socket(kWorker, 7002);
-  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("socket 7001"));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kPipeWithoutPeer), Says("socket 7001"));
 }
 
 // A server with a thread that lets clients in, and one that answers.
@@ -1477,8 +1463,7 @@ TEST(Deadlock, AFifoThatNobodyOpensIsNamed) {
       .tid = kWorker, .syscall = 257, .files = {{.kind = FileKind::kFifo, .path = "/data/feed"}}};
   const Verdict verdict = scene.examine();
   EXPECT_FALSE(has_error(verdict));
-  const Finding finding = must_find(verdict, FindingCode::kPipeWithoutPeer);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("FIFO /data/feed"));
+  EXPECT_THAT(must_find(verdict, FindingCode::kPipeWithoutPeer), Says("FIFO /data/feed"));
 }
 
 // Each has the other's end to write to, and waits for data.
@@ -1490,8 +1475,8 @@ TEST(Deadlock, ReadersWhoHaveInheritedOneAnothersEndsHaveNoPeer) {
     for (const int32_t each : {kWorker, kOther})
       scene.has_end(each, static_cast<uint64_t>(pipe), each == pid, each != pid);
   }
-  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kPipeWithoutPeer).confidence,
+            Confidence::kLikely);
   scene.has_end(kTrainer, 4242, false, true);
   EXPECT_FALSE(has_error(scene.examine()));
 }
@@ -1521,7 +1506,7 @@ TEST(Deadlock, ALockOfAFileOfWhichForkMadeCopies) {
   scene.wait_in_flock(scene.main(kWorker), 600);
   const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
   EXPECT_EQ(number(finding, "threads_in_the_circle"), 2);
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("fcntl.LOCK_UN"));
+  EXPECT_THAT(finding, AdvisesFirst("fcntl.LOCK_UN"));
 }
 
 // The trainer waits for worker 101 to end, which waits for a semaphore that all of them share.
@@ -1569,9 +1554,8 @@ TEST(Deadlock, ASemaphoreThatNobodyIsLeftToRelease) {
   scene.wait_in_futex(scene.main(kOther), shared_semaphore(7));
   scene.stack(scene.main(kOther), {python("work", "/srv/train.py", 5)});
   const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
-  EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101, worker 102 acquired it"));
+  EXPECT_THAT(finding, Is(Severity::kError, Confidence::kLikely));
+  EXPECT_THAT(finding, Says("worker 101, worker 102 acquired it"));
   scene.info(kTrainer).signals_caught = uint64_t{1} << 14U;  // SIGTERM
   EXPECT_EQ(find(scene.examine(), FindingCode::kLockCycle)->severity, Severity::kWarning);
   scene.shares_semaphore(7777, 7);
@@ -1609,8 +1593,7 @@ TEST(Deadlock, AnEventThatNobodyIsLeftToSetMayWaitForCtrlC) {
   scene.stack(scene.main(kWorker),
               {python("Condition.wait", file, 268), python("Event.wait", file, 349),
                python("work", "/srv/train.py", 5)});
-  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
-  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kLockCycle).severity, Severity::kInfo);
 }
 
 TEST(Deadlock, AFullQueueThatNobodyReads) {
@@ -1618,8 +1601,7 @@ TEST(Deadlock, AFullQueueThatNobodyReads) {
   scene.stack(scene.main(kWorker),
               {python("Queue.put", "/usr/lib/python3.11/multiprocessing/queues.py", 89),
                python("produce", "/srv/train.py", 5)});
-  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("room in a full"));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kLockCycle), Says("room in a full"));
 }
 
 TEST(Deadlock, AModuleOfTheUsersWithTheNameOfMultiprocessingsIsNoFullQueue) {
@@ -1628,7 +1610,7 @@ TEST(Deadlock, AModuleOfTheUsersWithTheNameOfMultiprocessingsIsNoFullQueue) {
     scene.stack(scene.main(kWorker),
                 {python("Queue.put", file, 89), python("produce", "/srv/train.py", 5)});
     for (const Finding& finding : scene.examine().findings)
-      EXPECT_THAT(finding.message.plain(), testing::Not(HasSubstr("room in a full")));
+      EXPECT_THAT(finding, testing::Not(Says("room in a full")));
   }
 }
 
@@ -1717,7 +1699,7 @@ TEST(Deadlock, AChildThatIsWaitedForAndWaitsForTheReaderOfItsQueue) {
       must_find(scene_of_join_of_the_second().examine(), FindingCode::kLockCycle);
   EXPECT_EQ(finding.severity, Severity::kError);
   EXPECT_EQ(finding.processes.size(), 3U);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("held by worker 102, which waits for data"));
+  EXPECT_THAT(finding, Says("held by worker 102, which waits for data"));
 }
 
 TEST(Deadlock, AChildThatIsWaitedForAndWhoseSiblingMayYetGetItsTask) {
@@ -1742,11 +1724,9 @@ HangScene orphan_scene() {
 TEST(Deadlock, AnOrphanInTheMiddleOfABatch) {
   HangScene scene = orphan_scene();
   scene.wait_in_recv(scene.main(kWorker), 7001, 0);
-  const Finding stands = must_find(scene.examine(), FindingCode::kOrphanedWorker);
-  EXPECT_EQ(stands.severity, Severity::kWarning);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kOrphanedWorker).severity, Severity::kWarning);
   scene.run(scene.main(kWorker));
-  const Finding works = must_find(scene.examine(), FindingCode::kOrphanedWorker);
-  EXPECT_EQ(works.severity, Severity::kInfo);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kOrphanedWorker).severity, Severity::kInfo);
   scene.info(kWorker).role = Role::kOther;  // a daemon, for all that is known
   EXPECT_TRUE(scene.examine().findings.empty());
 }
@@ -1802,12 +1782,12 @@ TEST(Deadlock, AWorkerAtAServerIsToldWhich) {
   worker.wait.files.front().path = "10.0.0.5:443";
   scene.stack(worker, {python("fetch", "/srv/data.py", 14)});
   const Finding answered = must_find(scene.examine(12), FindingCode::kSlowSample);
-  EXPECT_THAT(answered.message.plain(), HasSubstr(", connected to 10.0.0.5:443)"));
-  EXPECT_THAT(answered.remedies.front().title.plain(), HasSubstr("whether 10.0.0.5:443 answers"));
+  EXPECT_THAT(answered, Says(", connected to 10.0.0.5:443)"));
+  EXPECT_THAT(answered, AdvisesFirst("whether 10.0.0.5:443 answers"));
   worker.wait.files.front().kind = FileKind::kConnectingSocket;
   const Finding unanswered = must_find(scene.examine(12), FindingCode::kSlowSample);
-  EXPECT_THAT(unanswered.message.plain(), HasSubstr("waits for an answer of 10.0.0.5:443"));
-  EXPECT_THAT(unanswered.remedies.front().title.plain(), HasSubstr("whether 10.0.0.5:443 answers"));
+  EXPECT_THAT(unanswered, Says("waits for an answer of 10.0.0.5:443"));
+  EXPECT_THAT(unanswered, AdvisesFirst("whether 10.0.0.5:443 answers"));
 }
 
 TEST(Deadlock, AWorkerThatHandsOnBatchesIsSlowAndDoesNotStand) {
@@ -1818,7 +1798,7 @@ TEST(Deadlock, AWorkerThatHandsOnBatchesIsSlowAndDoesNotStand) {
   const Verdict verdict = scene.examine(12);
   const Finding finding = must_find(verdict, FindingCode::kSlowSample);
   EXPECT_EQ(finding.severity, Severity::kInfo);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("is slow, not stuck"));
+  EXPECT_THAT(finding, Says("is slow, not stuck"));
   EXPECT_EQ(text(finding, "stood_still_for"), "");
   EXPECT_THAT(verdict.all_well.plain(), testing::Not(HasSubstr("moved")));
 }
@@ -1831,7 +1811,7 @@ TEST(Deadlock, AWorkerThatHandedOnNoBatchForLongStands) {
     scene.reads_until(kTrainer, 5);
     const Finding finding = must_find(scene.examine(40), FindingCode::kSlowSample);
     EXPECT_EQ(finding.severity, Severity::kWarning);
-    EXPECT_THAT(finding.message.plain(), testing::Not(HasSubstr("not stuck")));
+    EXPECT_THAT(finding, testing::Not(Says("not stuck")));
   }
 }
 
@@ -1839,16 +1819,14 @@ TEST(Deadlock, AWorkerThatReadsForNobodyHandsOnNothing) {
   HangScene scene = scene_of_sleepers();
   scene.wakes(scene.main(kWorker));
   scene.reads_until(kWorker, 12);
-  const Finding finding = must_find(scene.examine(12), FindingCode::kSlowSample);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(must_find(scene.examine(12), FindingCode::kSlowSample).severity, Severity::kWarning);
 }
 
 TEST(Deadlock, ATrainersOwnSleepEndsByItself) {
   HangScene scene;
   scene.sleep(scene.main(kTrainer));
   scene.stack(scene.main(kTrainer), {python("main", "/srv/train.py", 7)});
-  const Finding once = must_find(scene.examine(40), FindingCode::kConsumerStuck);
-  EXPECT_EQ(once.severity, Severity::kInfo);
+  EXPECT_EQ(must_find(scene.examine(40), FindingCode::kConsumerStuck).severity, Severity::kInfo);
 }
 
 TEST(Deadlock, ATrainerThatSleepsAgainAndAgainIsAWarningAfterAMinute) {
@@ -1856,8 +1834,7 @@ TEST(Deadlock, ATrainerThatSleepsAgainAndAgainIsAWarningAfterAMinute) {
     HangScene scene;
     scene.sleep(scene.main(kTrainer));
     scene.wakes(scene.main(kTrainer));
-    const Finding finding = must_find(scene.examine(looks), FindingCode::kConsumerStuck);
-    EXPECT_EQ(finding.severity, severity);
+    EXPECT_EQ(must_find(scene.examine(looks), FindingCode::kConsumerStuck).severity, severity);
   }
 }
 
@@ -2021,7 +1998,7 @@ TEST(Deadlock, ATrainerThatAsksForInputIsANote) {
   trainer.blocked_since = Scene::at(0) - 40 * kSecond;
   const Finding finding = must_find(scene.examine(), FindingCode::kConsumerStuck);
   EXPECT_EQ(finding.severity, Severity::kInfo);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("waits for input on its standard input"));
+  EXPECT_THAT(finding, Says("waits for input on its standard input"));
   EXPECT_EQ(finding.remedies.front().commands.front().plain(), "COMMAND < /dev/null");
   scene.has_end(kWorker, 4242, false, true);
   EXPECT_THAT(find(scene.examine(), FindingCode::kConsumerStuck)->message.plain(),
@@ -2061,8 +2038,7 @@ TEST(Deadlock, ALookAfterTheTimeoutIsNoLookAtTheWait) {
   trainer.blocked_since = Scene::at(0) - 10 * kSecond;
   scene.is_awake_at(trainer, 13);
   scene.ends_with(1);
-  const Finding finding = must_find(scene.examine(14), FindingCode::kSlowSample);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(must_find(scene.examine(14), FindingCode::kSlowSample).severity, Severity::kError);
   scene.is_awake_at(trainer, 11);
   scene.is_awake_at(trainer, 12);
   EXPECT_FALSE(has_error(scene.examine(14))) << "its batch came in time";
@@ -2082,9 +2058,8 @@ TEST(Deadlock, AWorkerThatAsksATerminalIsTold) {
   worker.wait.files.front().path = "/dev/pts/3";
   const Finding finding = must_find(scene.examine(), FindingCode::kSlowSample);
   EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("worker 101 waits in the middle of a batch for input on a terminal, "
-                        "as input() and breakpoint() do (load, /srv/train.py:9)"));
+  EXPECT_THAT(finding, Says("worker 101 waits in the middle of a batch for input on a terminal, "
+                            "as input() and breakpoint() do (load, /srv/train.py:9)"));
   EXPECT_THAT(finding.remedies.front().commands.front().plain(), "DataLoader(..., num_workers=0)");
 }
 
@@ -2100,7 +2075,7 @@ TEST(Deadlock, AFunctionThatTheGpuCallsWantsTheLockOfWhoWaitsForTheGpu) {
   scene.stack(called, {python("give", "/srv/pool.py", 63), native("", "/lib64/libcuda.so.1")});
   const Finding finding = must_find(scene.examine(12), FindingCode::kLockCycle);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("(give, /srv/pool.py:63)"));
+  EXPECT_THAT(finding, Says("(give, /srv/pool.py:63)"));
   scene.stack(called, {python("give", "/srv/pool.py", 63)});
   EXPECT_FALSE(find(scene.examine(12), FindingCode::kLockCycle)) << "the GPU waits for nobody";
 }
@@ -2114,7 +2089,7 @@ TEST(Deadlock, ATrainerWhoseKernelDoesNotEnd) {
                         python("train", "/srv/train.py", 12)});
   const Finding finding = must_find(scene.examine(12), FindingCode::kConsumerStuck);
   EXPECT_EQ(finding.severity, Severity::kInfo) << "it may be a long one";
-  EXPECT_THAT(finding.message.plain(), HasSubstr("waits for the GPU (train, /srv/train.py:12)"));
+  EXPECT_THAT(finding, Says("waits for the GPU (train, /srv/train.py:12)"));
   EXPECT_EQ(find(scene.examine(62), FindingCode::kConsumerStuck)->severity, Severity::kWarning);
   scene.works_until(scene.main(kWorker), 3);
   EXPECT_FALSE(find(scene.examine(12), FindingCode::kConsumerStuck)) << "a batch was taken";
@@ -2127,8 +2102,7 @@ TEST(Deadlock, TheKernelsClockTellsOfAWaitThatBeganBeforeTheLook) {
     scene.wait_in_read(scene.main(kTrainer), 4242);
     scene.has_end(7777, 4242, false, true);
     scene.main(kTrainer).blocked_since = Scene::at(0) + since;
-    const Finding finding = must_find(scene.examine(), FindingCode::kConsumerStuck);
-    EXPECT_EQ(finding.severity, severity);
+    EXPECT_EQ(must_find(scene.examine(), FindingCode::kConsumerStuck).severity, severity);
   }
 }
 
@@ -2166,8 +2140,7 @@ TEST(Deadlock, AStandstillThatASleepMayEndTakesLonger) {
     }
     for (const int32_t pid : {kTrainer, kWorker, 102})
       scene.main(pid).blocked_since = Scene::at(0) - 15 * kSecond;
-    const auto finding = find(scene.examine(), FindingCode::kConsumerStuck);
-    EXPECT_EQ(finding.has_value(), !sleeps);
+    EXPECT_EQ(find(scene.examine(), FindingCode::kConsumerStuck).has_value(), !sleeps);
   }
 }
 
@@ -2210,15 +2183,15 @@ TEST(Deadlock, ARankInACollectiveOperationWaitsForTheOneThatStandsElsewhere) {
   const Finding finding = must_find(scene.examine(12), FindingCode::kConsumerStuck);
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kRank)});
-  EXPECT_THAT(finding.message.plain(), HasSubstr("whose other end only its own process holds"));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("trainer 100 waits, too"));
+  EXPECT_THAT(finding, Says("whose other end only its own process holds"));
+  EXPECT_THAT(finding, Says("trainer 100 waits, too"));
 }
 
 TEST(Deadlock, ARankInACollectiveOperationWaitsForTheOneThatSleeps) {
   HangScene scene = scene_of_ranks();
   scene.sleep(scene.main(kRank));
-  const Finding finding = must_find(scene.examine(12), FindingCode::kConsumerStuck);
-  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kRank)});
+  EXPECT_EQ(must_find(scene.examine(12), FindingCode::kConsumerStuck).processes,
+            std::vector<ProcessKey>{key_of(kRank)});
   scene.run(scene.main(kTrainer));
   EXPECT_TRUE(scene.examine(12).findings.empty()) << "nobody waits for it";
 }
@@ -2231,8 +2204,8 @@ TEST(Deadlock, ARankInACollectiveOperationWaitsForTheWorkerOfAnother) {
   scene.run(scene.main(kItsWorker));
   const Verdict verdict = scene.examine(12);
   EXPECT_FALSE(find(verdict, FindingCode::kConsumerStuck));
-  const Finding finding = must_find(verdict, FindingCode::kWorkerBusyNoProgress);
-  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kItsWorker)});
+  EXPECT_EQ(must_find(verdict, FindingCode::kWorkerBusyNoProgress).processes,
+            std::vector<ProcessKey>{key_of(kItsWorker)});
 }
 
 TEST(Deadlock, ARankThatWaitsForOneThatWorksIsNoMoreThanAWord) {
@@ -2240,7 +2213,7 @@ TEST(Deadlock, ARankThatWaitsForOneThatWorksIsNoMoreThanAWord) {
   scene.run(scene.main(kRank));
   const Finding finding = must_find(scene.examine(12), FindingCode::kConsumerStuck);
   EXPECT_EQ(finding.severity, Severity::kInfo);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("maybe for trainer 102"));
+  EXPECT_THAT(finding, Says("maybe for trainer 102"));
 }
 
 TEST(Deadlock, RanksThatAllWaitForOneAnother) {

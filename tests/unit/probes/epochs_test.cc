@@ -58,8 +58,7 @@ TEST_F(EpochEnd, AWaitForEachEndedWorkerIsCertain) {
   ended(2, 6.5, kFirstSentinel);
   ended(7, 12, kSecondSentinel);
   const auto finding = must(found());
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding, Is(Severity::kWarning, Confidence::kCertain));
   EXPECT_EQ(number(finding, "processes"), 2);
   EXPECT_EQ(finding.message.plain(),
             "trainer 100 waited 10.0 s at the end of an epoch for 2 workers that had already "
@@ -75,8 +74,7 @@ TEST_F(EpochEnd, AnInterruptedJoinGoesOn) {
 TEST_F(EpochEnd, AWaitOnOnePipeIsLikelyWhereNoWaitForABatchWasSeen) {
   scene.run().samples.clear();
   ended(2, 7, kFirstSentinel);
-  const auto finding = must(found());
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(must(found()).confidence, Confidence::kLikely);
 }
 
 TEST_F(EpochEnd, AWaitForABatchOfWorkersThatEndedIsAnotherMatter) {

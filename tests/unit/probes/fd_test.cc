@@ -62,14 +62,11 @@ TEST_F(Fd, AWorkerThatLeaksUpToItsLimitIsTheCauseOfTheFailure) {
   const Verdict verdict = examine();
   ASSERT_EQ(verdict.findings.size(), 2U);
   const Finding& leak = verdict.findings[0];
-  EXPECT_EQ(leak.code, FindingCode::kFdLeakInWorker);
-  EXPECT_EQ(leak.severity, Severity::kError);
-  EXPECT_EQ(leak.confidence, Confidence::kCertain);
+  EXPECT_THAT(leak, Is(FindingCode::kFdLeakInWorker, Severity::kError, Confidence::kCertain));
   EXPECT_EQ(text(leak, "kind"), "file");
   EXPECT_EQ(leak.processes, std::vector{key_of(kFdWorker)});
   const Finding& exhausted = verdict.findings[1];
-  EXPECT_EQ(exhausted.code, FindingCode::kFdExhausted);
-  EXPECT_EQ(exhausted.confidence, Confidence::kCertain);
+  EXPECT_THAT(exhausted, Is(FindingCode::kFdExhausted, Confidence::kCertain));
   EXPECT_EQ(exhausted.consequence_of, FindingCode::kFdLeakInWorker);
   EXPECT_EQ(number(exhausted, "descriptors"), 256);
   EXPECT_EQ(number(exhausted, "of_kind"), 236);
@@ -113,10 +110,9 @@ TEST_F(Fd, AnExceptionThatSaysSoIsEnough) {
   EXPECT_FALSE(find(examine(), FindingCode::kFdExhausted)) << "the job goes on";
   scene_.exit_with(Scene::kTrainerPid, 0.4, 1);
   const Finding exhausted = must_find(examine(), FindingCode::kFdExhausted);
-  EXPECT_EQ(exhausted.confidence, Confidence::kCertain);
-  EXPECT_EQ(exhausted.severity, Severity::kError);
+  EXPECT_THAT(exhausted, Is(Severity::kError, Confidence::kCertain));
   EXPECT_EQ(number(exhausted, "limit"), 64);
-  EXPECT_THAT(exhausted.message.plain(), testing::HasSubstr("at data.py:7 in load"));
+  EXPECT_THAT(exhausted, Says("at data.py:7 in load"));
 
   scene_.run().begin.open_files_limit = Limit{.soft = 256, .hard = 256};
   EXPECT_THAT(find(examine(), FindingCode::kFdExhausted)->remedies.front().title.plain(),
@@ -170,7 +166,7 @@ TEST_F(Fd, WhatNobodyCountedIsNotClaimed) {
                                 .limit = 64}};
   scene_.exit_with(Scene::kTrainerPid, 0.4, 1);
   const Finding exhausted = must_find(examine(), FindingCode::kFdExhausted);
-  EXPECT_THAT(exhausted.message.plain(), testing::HasSubstr("reached its limit of 64 descriptors"));
+  EXPECT_THAT(exhausted, Says("reached its limit of 64 descriptors"));
   EXPECT_EQ(number(exhausted, "descriptors"), 40) << "some were closed before the witness counted";
 
   scene_.run().start_events.front().wanted = "another resource";
@@ -204,8 +200,7 @@ TEST_F(Fd, ALeakIsForetoldOnceItIsSure) {
   set_limit(1024);
   watch(0, 30, FdKind::kSocket, climbs(kFdWorker, 20, 1e9));
   const Finding leak = must_find(examine(), FindingCode::kFdLeakInWorker);
-  EXPECT_EQ(leak.severity, Severity::kError);
-  EXPECT_EQ(leak.confidence, Confidence::kLikely);
+  EXPECT_THAT(leak, Is(Severity::kError, Confidence::kLikely));
   EXPECT_EQ(text(leak, "kind"), "socket");
   EXPECT_FALSE(find(examine(), FindingCode::kFdExhausted));
 }
@@ -239,9 +234,7 @@ TEST_F(Fd, TwoKindsThatGrowAlikeAreOneLeak) {
   watch(0, 20, FdKind::kEpoll, climbs(kFdWorker, 2, 1e9));
   add_others(scene_, climbs(kFdWorker, 2, 1e9));
   const Finding finding = only_finding(examine());
-  EXPECT_THAT(
-      finding.message.plain(),
-      testing::HasSubstr("opens epolls and other descriptors, and does not close them: 80"));
+  EXPECT_THAT(finding, Says("opens epolls and other descriptors, and does not close them: 80"));
   EXPECT_EQ(finding.confidence, Confidence::kPossible);
 }
 
@@ -251,7 +244,7 @@ TEST_F(Fd, OneKindGrowsOnWhereAnotherComesToAnEnd) {
   add_others(scene_, climbs(kFdWorker, 5, 90));
   const Finding leak = must_find(examine(), FindingCode::kFdLeakInWorker);
   EXPECT_EQ(text(leak, "kind"), "epoll");
-  EXPECT_THAT(leak.message.plain(), testing::HasSubstr(", 2.5 per second more"));
+  EXPECT_THAT(leak, Says(", 2.5 per second more"));
 }
 
 TEST_F(Fd, WorkersThatLeakAlikeAreOneFinding) {
@@ -271,8 +264,7 @@ TEST_F(Fd, BatchesThatTheTrainerKeeps) {
   scene_.exit_with(Scene::kTrainerPid, 5.2, 1);
   const Verdict verdict = examine();
   ASSERT_EQ(verdict.findings.size(), 2U);
-  EXPECT_EQ(verdict.findings[0].code, FindingCode::kBatchesKeptByConsumer);
-  EXPECT_EQ(verdict.findings[0].confidence, Confidence::kCertain);
+  EXPECT_THAT(verdict.findings[0], Is(FindingCode::kBatchesKeptByConsumer, Confidence::kCertain));
   EXPECT_EQ(verdict.findings[1].code, FindingCode::kFdExhausted);
   EXPECT_EQ(verdict.findings[1].consequence_of, FindingCode::kBatchesKeptByConsumer);
 }
@@ -293,8 +285,7 @@ TEST_F(Fd, TooLowALimitForWhatIsInFlight) {
   scene_.exit_with(Scene::kTrainerPid, 0.5, 1);
   const Verdict verdict = examine();
   ASSERT_EQ(verdict.findings.size(), 2U);
-  EXPECT_EQ(verdict.findings[0].code, FindingCode::kFdLimitTooLow);
-  EXPECT_EQ(verdict.findings[0].confidence, Confidence::kLikely);
+  EXPECT_THAT(verdict.findings[0], Is(FindingCode::kFdLimitTooLow, Confidence::kLikely));
   EXPECT_EQ(verdict.findings[1].code, FindingCode::kFdExhausted);
 }
 
@@ -314,10 +305,8 @@ TEST_F(Fd, ALeakOfAJobThatEndedBeforeItsLimitIsAWarning) {
     scene_.exit_with(Scene::kTrainerPid, 20.7, 0);
     watch(0, 22, FdKind::kFile, climbs_until(pid, 23, 20.1));
     const Finding finding = only_finding(examine());
-    EXPECT_EQ(finding.code, FindingCode::kFdLeakInWorker);
-    EXPECT_EQ(finding.severity, Severity::kWarning);
-    EXPECT_THAT(finding.message.plain(),
-                testing::HasSubstr("; at this rate its limit of 512 would have been reached in "));
+    EXPECT_THAT(finding, Is(FindingCode::kFdLeakInWorker, Severity::kWarning));
+    EXPECT_THAT(finding, Says("; at this rate its limit of 512 would have been reached in "));
   }
 }
 
@@ -328,8 +317,7 @@ TEST_F(Fd, BatchesThatWereKeptToTheEndOfTheJob) {
     if (pid != Scene::kTrainerPid) return 4.0;
     return at_s <= 165 ? 10 * at_s : 0.0;
   });
-  const Finding kept = must_find(examine(), FindingCode::kBatchesKeptByConsumer);
-  EXPECT_EQ(kept.severity, Severity::kWarning);
+  EXPECT_EQ(must_find(examine(), FindingCode::kBatchesKeptByConsumer).severity, Severity::kWarning);
 }
 
 TEST_F(Fd, WhatAJobThatEndedHadClosedBeforeIsNoLeak) {
@@ -353,10 +341,8 @@ TEST_F(Fd, AProcessAtItsLimitThatStandsStill) {
   busy_ = false;
   watch(0, 8, FdKind::kFile, [](int32_t pid, double) { return pid == kFdWorker ? 234.0 : 0.0; });
   const Finding exhausted = must_find(examine(), FindingCode::kFdExhausted);
-  EXPECT_EQ(exhausted.severity, Severity::kError);
-  EXPECT_EQ(exhausted.confidence, Confidence::kLikely);
-  EXPECT_THAT(exhausted.message.plain(),
-              testing::HasSubstr("234 of them files, and the job has not moved"));
+  EXPECT_THAT(exhausted, Is(Severity::kError, Confidence::kLikely));
+  EXPECT_THAT(exhausted, Says("234 of them files, and the job has not moved"));
   EXPECT_FALSE(find(examine(), FindingCode::kFdLeakInWorker));
 }
 
@@ -364,8 +350,7 @@ TEST_F(Fd, AMomentAtTheLimitIsAWarning) {
   watch(0, 4, FdKind::kFile, [](int32_t pid, double at_s) {
     return pid == kFdWorker && at_s > 2 && at_s < 2.3 ? 236.0 : 0.0;
   });
-  const Finding exhausted = must_find(examine(), FindingCode::kFdExhausted);
-  EXPECT_EQ(exhausted.severity, Severity::kWarning);
+  EXPECT_EQ(must_find(examine(), FindingCode::kFdExhausted).severity, Severity::kWarning);
 }
 
 TEST_F(Fd, AFailureFarFromTheLimitIsNotTheDescriptors) {
@@ -434,8 +419,7 @@ TEST_F(Fd, ThePlanIsHeldAgainstTheLimitBeforeTheStart) {
   scene_.run().begin.open_files_limit = Limit{.soft = 256, .hard = 4096};
   const Verdict verdict = examine();
   ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings[0].code, FindingCode::kFdLimitTooLow);
-  EXPECT_EQ(verdict.findings[0].severity, Severity::kError);
+  EXPECT_THAT(verdict.findings[0], Is(FindingCode::kFdLimitTooLow, Severity::kError));
   EXPECT_EQ(number(verdict.findings[0], "forecast"), 8 + 64 + (16 * 8 + 2) * 2);
   EXPECT_EQ(number(verdict.findings[0], "forecast_file_descriptor"), 332);
   EXPECT_EQ(number(verdict.findings[0], "forecast_file_system"), 8 + 64 + 16);
@@ -474,8 +458,7 @@ TEST_F(Fd, ALimitOfManyIsNotTooLow) {
     return pid == kFdWorker ? at_s < 1 ? 40 * at_s : 4085.0 : 0.0;
   });
   scene_.exit_with(Scene::kTrainerPid, 3.2, 1);
-  const Finding finding = must_find(examine(), FindingCode::kFdExhausted);
-  EXPECT_THAT(finding.remedies.at(0).title.plain(),
+  EXPECT_THAT(must_find(examine(), FindingCode::kFdExhausted).remedies.at(0).title.plain(),
               testing::HasSubstr("Close what a sample opens"));
 }
 
@@ -484,9 +467,8 @@ TEST_F(Fd, MappingsAtTheKernelsLimit) {
   watch(0, 3, FdKind::kFile, climbs(kFdWorker, 0, 0));
   scene_.run().samples.back().processes[0].map_count = uint64_t{65'531};
   scene_.exit_with(Scene::kTrainerPid, 5, 1);
-  const Finding finding = must_find(examine(), FindingCode::kMemoryMapLimitReached);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(must_find(examine(), FindingCode::kMemoryMapLimitReached),
+              Is(Severity::kError, Confidence::kCertain));
   scene_.run().samples.back().processes[0].map_count = uint64_t{55'000};
   EXPECT_EQ(find(examine(), FindingCode::kMemoryMapLimitReached)->severity, Severity::kWarning);
   scene_.run().samples.back().processes[0].map_count = uint64_t{50'000};
@@ -507,8 +489,8 @@ TEST_F(Fd, MappingsThatTheWitnessCountedWhenOneWasRefused) {
                                 .count = 65'530,
                                 .ended = Ended::kProcess,
                                 .limit = 65'530}};
-  const Finding finding = must_find(examine(), FindingCode::kMemoryMapLimitReached);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(must_find(examine(), FindingCode::kMemoryMapLimitReached).confidence,
+            Confidence::kCertain);
 }
 
 TEST_F(Fd, MappingsThatWouldHaveReachedTheLimitWhenAnExceptionCame) {
@@ -524,9 +506,8 @@ TEST_F(Fd, MappingsThatWouldHaveReachedTheLimitWhenAnExceptionCame) {
                                 .type = "RuntimeError",
                                 .ended = Ended::kWorker}};
   scene_.exit_with(Scene::kTrainerPid, 5, 1);
-  const Finding finding = must_find(examine(), FindingCode::kMemoryMapLimitReached);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(must_find(examine(), FindingCode::kMemoryMapLimitReached),
+              Is(Severity::kError, Confidence::kLikely));
   StartEvent& told = scene_.run().start_events.back();
   told.kind = StartEventKind::kHookFailed;  // no memory was left to tell it by
   EXPECT_FALSE(find(examine(), FindingCode::kMemoryMapLimitReached));

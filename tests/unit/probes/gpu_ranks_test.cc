@@ -40,9 +40,9 @@ TEST(RanksOnGpu, ACollectiveThatIsPendingAllAlongIsWhatTheyWaitIn) {
   is_at(ranks, 2, 7, 6);
   const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait in "
-                        "all_reduce (main, /srv/train.py:41)"));
+  EXPECT_THAT(finding,
+              Says("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait in "
+                   "all_reduce (main, /srv/train.py:41)"));
   const auto proof = std::ranges::find(finding.evidence, "process_group", &Evidence::name);
   ASSERT_NE(proof, finding.evidence.end());
   EXPECT_EQ(std::get<Message>(proof->value).plain(),
@@ -60,7 +60,7 @@ TEST(RanksOnGpu, ThoseThatHaveAskedForItAreNotBehind) {
   is_at(ranks, 2, 6, 6);
   const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
   EXPECT_THAT(finding.message.plain(), StartsWith("rank 2 (102) sleeps"));
-  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("rank 1")));
+  EXPECT_THAT(finding, Not(Says("rank 1")));
 }
 
 TEST(RanksOnGpu, AtOnePlaceTheyMayBeInDifferentCollectives) {
@@ -70,11 +70,9 @@ TEST(RanksOnGpu, AtOnePlaceTheyMayBeInDifferentCollectives) {
     is_at(ranks, rank, 7, 6, rank == 1 ? "broadcast" : "all_reduce");
   }
   const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
-  EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("ranks 0, 2 wait in all_reduce (main, /srv/train.py:41); rank 1 (101) "
-                        "waits in broadcast (main, /srv/train.py:41)"));
+  EXPECT_THAT(finding, Is(Severity::kError, Confidence::kCertain));
+  EXPECT_THAT(finding, Says("ranks 0, 2 wait in all_reduce (main, /srv/train.py:41); rank 1 (101) "
+                            "waits in broadcast (main, /srv/train.py:41)"));
 }
 
 TEST(RanksOnGpu, TensorsThatDifferAreProved) {
@@ -85,8 +83,7 @@ TEST(RanksOnGpu, TensorsThatDifferAreProved) {
   }
   const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("rank 1 (101) is in all_reduce number 7, 16 elements"));
+  EXPECT_THAT(finding, Says("rank 1 (101) is in all_reduce number 7, 16 elements"));
 }
 
 // A kernel that does not end is before it in the stream of rank 1.
@@ -97,9 +94,8 @@ TEST(RanksOnGpu, WhatAllHaveAskedForMayBeHeldUpByAGpu) {
     is_at(ranks, rank, 7, 6);
   }
   const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kPossible);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("a GPU may be at earlier work"));
+  EXPECT_THAT(finding, Is(Severity::kWarning, Confidence::kPossible));
+  EXPECT_THAT(finding, Says("a GPU may be at earlier work"));
   EXPECT_EQ(finding.remedies.size(), 1U);
 }
 
@@ -111,8 +107,8 @@ TEST(RanksOnGpu, OneThatPollsForACollectiveWaitsInIt) {
   }
   ranks.sleeps(1);
   is_at(ranks, 1, 6, 6);
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("ranks 0, 2 wait in all_reduce"));
+  EXPECT_THAT(must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind),
+              Says("ranks 0, 2 wait in all_reduce"));
 }
 
 // Each look meets rank 1 in the sleep of another step.
@@ -187,8 +183,8 @@ TEST(RanksOnGpu, TheOneThatIsBehindMayCrashByItself) {
   ranks.scene.is_looked_at_when_quiet();
   ranks.scene.aborts(kFirst + 1);
   ranks.scene.ends_with(1);
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  EXPECT_NE(finding.severity, Severity::kError);
+  EXPECT_NE(must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind).severity,
+            Severity::kError);
 }
 
 TEST(RanksOnGpu, TheOneThatIsNotThereIsBehind) {
@@ -200,9 +196,9 @@ TEST(RanksOnGpu, TheOneThatIsNotThereIsBehind) {
   const Finding finding = must_find(verdict, FindingCode::kRankBehind);
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_EQ(finding.confidence, Confidence::kLikely) << "the others may compute";
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait for "
-                        "the GPU, where a collective may be pending (main, /srv/train.py:41)"));
+  EXPECT_THAT(finding,
+              Says("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait for "
+                   "the GPU, where a collective may be pending (main, /srv/train.py:41)"));
   EXPECT_EQ(verdict.findings.size(), 1U);
   EXPECT_THAT(finding.remedies.back().commands.front().plain(),
               HasSubstr("TORCH_NCCL_TRACE_BUFFER_SIZE"));
@@ -239,9 +235,8 @@ TEST(RanksOnGpu, AtDifferentPlacesIsAWord) {
   ranks.waits_for_gpu(0, 41);
   ranks.waits_for_gpu(1, 60);
   ranks.waits_for_gpu(2, 41);
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
-  EXPECT_EQ(finding.severity, Severity::kInfo);
-  EXPECT_EQ(finding.confidence, Confidence::kPossible);
+  EXPECT_THAT(must_find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch),
+              Is(Severity::kInfo, Confidence::kPossible));
 }
 
 // Rank 0 evaluates, alone.
@@ -251,10 +246,9 @@ TEST(RanksOnGpu, WhatAStackProvesCountsBeforeAWaitForTheGpu) {
   const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst)});
   EXPECT_EQ(finding.severity, Severity::kInfo);
-  EXPECT_THAT(
-      finding.message.plain(),
-      HasSubstr("rank 0 (100) waits for the GPU, where a collective may be pending (main, "));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("and ranks 1, 2 wait in all_reduce"));
+  EXPECT_THAT(finding,
+              Says("rank 0 (100) waits for the GPU, where a collective may be pending (main, "));
+  EXPECT_THAT(finding, Says("and ranks 1, 2 wait in all_reduce"));
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ TEST_F(GrowingLoaders, IteratorsThatAreKept) {
   const auto finding = must(told());
   EXPECT_EQ(finding.discriminator, "growing-processes") << "pipes come with it";
   EXPECT_EQ(finding.processes, std::vector{key_of(Scene::kTrainerPid)});
-  EXPECT_THAT(finding.message.plain(), testing::HasSubstr("keeps iterators of its loaders"));
+  EXPECT_THAT(finding, Says("keeps iterators of its loaders"));
 }
 
 // Looks at a crowd take long, and leave few samples.

@@ -124,14 +124,13 @@ TEST(CopyOnWriteGrowth, IsFoundInSecondsAndSaysHowFarItCanGo) {
   job.has = [](int32_t pid, double t) { return copying(pid, t, 16); };
   const Verdict verdict = job.watch(8);
   const Finding finding = must_find(verdict, FindingCode::kCopyOnWriteGrowth);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding, Is(Severity::kWarning, Confidence::kCertain));
   EXPECT_EQ(finding.processes.size(), 3U);
   EXPECT_THAT(what_remedies_set(finding), testing::ElementsAre("num_workers=1"));
   EXPECT_NEAR(static_cast<double>(number(finding, "copied")), 200 * kMi, kMi);
   EXPECT_NEAR(static_cast<double>(number(finding, "still_shared")), 200 * kMi, kMi);
   EXPECT_EQ(number(finding, "growth_of_resident_anonymous_memory"), 0);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("duplicated 200.0 MiB"));
+  EXPECT_THAT(finding, Says("duplicated 200.0 MiB"));
   EXPECT_EQ(verdict.findings.size(), 1U);
 }
 
@@ -144,7 +143,7 @@ TEST(CopyOnWriteGrowth, IsAnErrorWhereTheRestDoesNotFit) {
   };
   const Finding finding = must_find(job.watch(8), FindingCode::kCopyOnWriteGrowth);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("150.0 MiB left"));
+  EXPECT_THAT(finding, Says("150.0 MiB left"));
 }
 
 TEST(CopyOnWriteGrowth, OneLookAtAWorkerIsEnoughIfItWasSeenFromItsBirth) {
@@ -302,15 +301,14 @@ TEST(MemoryLeak, OneWorkerIsNamedWithRateAndLimit) {
   const Verdict verdict = job.watch(32);
   ASSERT_EQ(verdict.findings.size(), 1U);
   const Finding& finding = verdict.findings.front();
-  EXPECT_EQ(finding.code, FindingCode::kWorkerMemoryLeak);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kPossible);
+  EXPECT_THAT(finding,
+              Is(FindingCode::kWorkerMemoryLeak, Severity::kWarning, Confidence::kPossible));
   EXPECT_EQ(finding.discriminator, "worker");
   EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(102)));
   EXPECT_NEAR(static_cast<double>(number(finding, "growth")), 10 * kMi, kMi / 10);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 102 (the only one of 3 workers) leaks"));
+  EXPECT_THAT(finding, Says("worker 102 (the only one of 3 workers) leaks"));
   // (20000 - 5320 + 1000) MiB at 10 MiB/s.
-  EXPECT_THAT(finding.message.plain(), HasSubstr("cgroup /job (19.5 GiB) is reached in 26 min"));
+  EXPECT_THAT(finding, Says("cgroup /job (19.5 GiB) is reached in 26 min"));
   EXPECT_THAT(verdict.limits, IsEmpty());
 }
 
@@ -321,8 +319,7 @@ TEST(MemoryLeak, IsAnErrorCloseToTheLimit) {
     group.limit_bytes = bytes(1000);
     group.used_bytes = bytes(400 + 10 * t);
   };
-  const Finding finding = must_find(job.watch(32), FindingCode::kWorkerMemoryLeak);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(must_find(job.watch(32), FindingCode::kWorkerMemoryLeak).severity, Severity::kError);
 }
 
 // Worker 101 grows to the end of the job at `end_s`; then its group is empty.
@@ -349,7 +346,7 @@ TEST(MemoryLeak, OfAJobThatEndedIsHeldAgainstWhatWasLeftBeforeItsEnd) {
   all_end(job, 36.1, 0);
   const Finding finding = must_find(job.watch(38), FindingCode::kWorkerMemoryLeak);
   EXPECT_EQ(number(finding, "memory_left"), int64_t{240} << 20);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("(1000.0 MiB) would have been reached in 24.0 s"));
+  EXPECT_THAT(finding, Says("(1000.0 MiB) would have been reached in 24.0 s"));
 }
 
 TEST(MemoryLeak, AfterAnOomKillTheLimitWasReached) {
@@ -362,8 +359,8 @@ TEST(MemoryLeak, AfterAnOomKillTheLimitWasReached) {
                             {.at = Scene::at(36.1), .cgroup = "/job", .kills = killed}};
   const Finding finding = must_find(job.watch(38), FindingCode::kWorkerMemoryLeak);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("cgroup /job (1000.0 MiB) was reached"));
-  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("reached in")));
+  EXPECT_THAT(finding, Says("cgroup /job (1000.0 MiB) was reached"));
+  EXPECT_THAT(finding, Not(Says("reached in")));
   job.run().samples.clear();
   job.run().oom_counters.back().kills = 0;
   EXPECT_THAT(find(job.watch(38), FindingCode::kWorkerMemoryLeak)->message.plain(),
@@ -376,7 +373,7 @@ TEST(MemoryLeak, SeveralWorkersAreOneFindingAndTheirSumCounts) {
   job.has = leak_of({101, 102, 103}, 10);
   job.host = [](double, HostMemory& memory) { memory.available_bytes = bytes(2000); };
   const Finding finding = only_finding(job.watch(32));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("all 3 workers leak 30.0 MiB/s together"));
+  EXPECT_THAT(finding, Says("all 3 workers leak 30.0 MiB/s together"));
   EXPECT_EQ(finding.severity, Severity::kError) << "67 s away";
 }
 
@@ -385,7 +382,7 @@ TEST(MemoryLeak, TheTrainingProcessIsAnotherCase) {
   job.has = leak_of({100}, 10);
   const Finding finding = must_find(job.watch(32), FindingCode::kWorkerMemoryLeak);
   EXPECT_EQ(finding.discriminator, "trainer");
-  EXPECT_THAT(finding.message.plain(), HasSubstr("trainer 100 leaks"));
+  EXPECT_THAT(finding, Says("trainer 100 leaks"));
 }
 
 TEST(MemoryLeak, WhatATrainerCollectsIsJoinedAtItsEnd) {
@@ -400,8 +397,7 @@ TEST(MemoryLeak, WhatATrainerCollectsIsJoinedAtItsEnd) {
     job.run().end = {.at = Scene::at(23.7), .wait_status = 0};
     return find(job.watch(23.7), FindingCode::kWorkerMemoryLeak);
   };
-  const auto kept = must(ended(0));
-  EXPECT_EQ(kept.severity, Severity::kWarning);
+  EXPECT_EQ(must(ended(0)).severity, Severity::kWarning);
   EXPECT_FALSE(ended(230));
   EXPECT_FALSE(ended(0, 4)) << "too little";
 }
@@ -424,8 +420,7 @@ TEST(MemoryLeak, ACompilerMayEnd) {
   job.run().processes.back().role = Role::kOther;
   job.run().processes.back().exe = "/usr/lib/gcc/cc1plus";
   job.has = leak_of({103}, 10);
-  const Finding finding = must_find(job.watch(20), FindingCode::kWorkerMemoryLeak);
-  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(must_find(job.watch(20), FindingCode::kWorkerMemoryLeak).severity, Severity::kInfo);
   Job own = job;
   own.run().samples.clear();
   own.run().processes.back().exe = "/usr/bin/python3.11";
@@ -443,8 +438,8 @@ TEST(MemoryLeak, WhatIsSwappedOutStillCounts) {
 TEST(MemoryLeak, LongWatchedItIsLikely) {
   Job job(2);
   job.has = leak_of({101}, 0.5);
-  const Finding finding = must_find(job.watch(290), FindingCode::kWorkerMemoryLeak);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(must_find(job.watch(290), FindingCode::kWorkerMemoryLeak).confidence,
+            Confidence::kLikely);
 }
 
 TEST(MemoryLeak, IsNotSaidOfTheHealthy) {
@@ -502,9 +497,9 @@ TEST(SharedMemoryGrowth, IsOfTheProcessThatHasIt) {
   EXPECT_EQ(finding.code, FindingCode::kWorkerMemoryLeak);
   EXPECT_EQ(finding.discriminator, "worker-in-shared-memory");
   EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(101)));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 leaks 8.0 MiB/s of shared memory"));
+  EXPECT_THAT(finding, Says("worker 101 leaks 8.0 MiB/s of shared memory"));
   // 1000 - 100 - 288 MiB at 8 MiB/s.
-  EXPECT_THAT(finding.message.plain(), HasSubstr("is reached in 1 min 16 s"));
+  EXPECT_THAT(finding, Says("is reached in 1 min 16 s"));
   EXPECT_EQ(finding.severity, Severity::kWarning);
 }
 
@@ -547,10 +542,10 @@ Job looked_at_for_seconds(const std::function<double(double t)>& of_trainer) {
 TEST(SharedMemoryGrowth, OfALookOfSecondsAndInNoSegment) {
   const Finding finding =
       must_find(looked_at_for_seconds(ramp).watch(17), FindingCode::kWorkerMemoryLeak);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("trainer 100 leaks 8.0 MiB/s of shared memory "
-                                                 "(pinned, or a mapping of its own"));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("a filling cache looks the same"));
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("pinned buffers"));
+  EXPECT_THAT(finding, Says("trainer 100 leaks 8.0 MiB/s of shared memory "
+                            "(pinned, or a mapping of its own"));
+  EXPECT_THAT(finding, Says("a filling cache looks the same"));
+  EXPECT_THAT(finding, AdvisesFirst("pinned buffers"));
   const auto faster = [](double t) { return 3 * ramp(t); };
   EXPECT_THAT(looked_at_for_seconds(faster).watch(17).findings, IsEmpty()) << "mapped files";
   const auto slower = [](double t) { return ramp(t) / 2; };
@@ -561,7 +556,7 @@ TEST(SharedMemoryGrowth, OfAllWorkersTogether) {
   const auto half = [](int32_t pid, double t) { return pid == 100 ? 0 : ramp(t) / 2; };
   const Finding finding = must_find(sharing(ramp, half).watch(36), FindingCode::kWorkerMemoryLeak);
   EXPECT_EQ(finding.processes.size(), 2U);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("2 workers leak 8.0 MiB/s of shared memory"));
+  EXPECT_THAT(finding, Says("2 workers leak 8.0 MiB/s of shared memory"));
 }
 
 TEST(SharedMemoryGrowth, OfAJobThatEndedAndOfAWorkerThatWasKilled) {
@@ -602,7 +597,7 @@ Verdict with_kept_batches(int most_listed) {
 
 TEST(SharedMemoryGrowth, OfBatchesThatTheTrainerKeepsIsToldByWhatItHolds) {
   const Finding finding = must_find(with_kept_batches(1000), FindingCode::kWorkerMemoryLeak);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("trainer 100 leaks 8.0 MiB/s of shared memory"));
+  EXPECT_THAT(finding, Says("trainer 100 leaks 8.0 MiB/s of shared memory"));
   EXPECT_EQ(text(finding, "held_by_100"), "288.0 MiB in 288 segments");
   const auto crowded = find(with_kept_batches(100), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(crowded) << "more segments than are listed";
@@ -648,7 +643,7 @@ TEST(PrefetchBacklog, WhoWaitsToSendDoesNotLeak) {
   };
   const Finding finding = only_finding(job.watch(32));
   EXPECT_EQ(finding.code, FindingCode::kPrefetchBacklog);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("both workers grow by 20.0 MiB/s"));
+  EXPECT_THAT(finding, Says("both workers grow by 20.0 MiB/s"));
 }
 
 TEST(PrefetchBacklog, OfTwoThatSendThroughOnePipeOneIsInWrite) {
@@ -715,8 +710,8 @@ TEST(PrefetchBacklog, AStandingOneIsToldWhereItIsLarge) {
       must_find(with_segments([](int) { return 16; }, in_worker), FindingCode::kPrefetchBacklog);
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_EQ(number(finding, "waiting"), int64_t{1} << 30);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("16 tensors of 1.0 GiB together"));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("12 %"));
+  EXPECT_THAT(finding, Says("16 tensors of 1.0 GiB together"));
+  EXPECT_THAT(finding, Says("12 %"));
 }
 
 TEST(PrefetchBacklog, ItsNamedFilesAreKnownByThePidInTheContainer) {
@@ -727,7 +722,7 @@ TEST(PrefetchBacklog, ItsNamedFilesAreKnownByThePidInTheContainer) {
 TEST(PrefetchBacklog, AGrowingOneSaysWhen) {
   const Finding finding = must_find(with_segments([](int second) { return second; }, in_worker),
                                     FindingCode::kPrefetchBacklog);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("grow by 64.0 MiB/s"));
+  EXPECT_THAT(finding, Says("grow by 64.0 MiB/s"));
   const auto crowded = find(with_segments([](int second) { return second; }, in_worker, 10),
                             FindingCode::kPrefetchBacklog);
   ASSERT_TRUE(crowded) << "more segments than are listed";
@@ -764,7 +759,7 @@ TEST(SwapThrash, IsAnErrorOfTheSubjectThatSwaps) {
   const Finding finding = must_find(swapping(2000, 300, 500).watch(10), FindingCode::kSwapThrash);
   EXPECT_EQ(finding.severity, Severity::kError);
   EXPECT_EQ(finding.processes.size(), 3U);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("7.8 MiB/s"));
+  EXPECT_THAT(finding, Says("7.8 MiB/s"));
 }
 
 TEST(SwapThrash, WithLittlePressureItIsAWarning) {
@@ -778,8 +773,8 @@ TEST(SwapThrash, WithLittlePressureItIsAWarning) {
 }
 
 TEST(SwapThrash, AnotherJobsSwappingIsNoErrorOfThisOne) {
-  const Finding finding = must_find(swapping(2000, 0, 0).watch(10), FindingCode::kSwapThrash);
-  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(must_find(swapping(2000, 0, 0).watch(10), FindingCode::kSwapThrash).severity,
+            Severity::kInfo);
 }
 
 TEST(SwapThrash, IsNotSaidOfTheHealthy) {
@@ -830,11 +825,9 @@ TEST(WorkerMemoryLeak, NamesTheContainerThatGrowsWithIt) {
                 {list_of("Meter.steps", 5 + 50 * (look - 1), 5 + 50 * look, 40),
                  list_of("Meter.h", 0 + 50 * (look - 1), 50 * look)}));
   }
-  const Finding finding = must_find(job.watch(36), FindingCode::kWorkerMemoryLeak);
   EXPECT_THAT(
-      finding.message.plain(),
-      HasSubstr(
-          "its list Meter.h grew from 100 to 250 items meanwhile at t.py:12 in Meter.update"));
+      must_find(job.watch(36), FindingCode::kWorkerMemoryLeak),
+      Says("its list Meter.h grew from 100 to 250 items meanwhile at t.py:12 in Meter.update"));
 }
 
 TEST(WorkerMemoryLeak, ABoundedContainerFills) {
@@ -873,14 +866,13 @@ TEST(WorkerMemoryLeak, DoesNotNameAContainerOfNumbersNorOneThatStopped) {
     if (look < 3) grown.push_back(list_of("Meter.cache", 7 + 50 * look, 7 + 50 * (look + 1)));
     job.run().grown.push_back(look_at(100, t, std::move(grown)));
   }
-  const Finding finding = must_find(job.watch(36), FindingCode::kWorkerMemoryLeak);
-  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("Meter.")));
+  EXPECT_THAT(must_find(job.watch(36), FindingCode::kWorkerMemoryLeak), Not(Says("Meter.")));
 }
 
 TEST(MemoryLimitTooLow, CountsWhatIsKeptAndNotThePageCache) {
   const Finding finding = must_find(with_group(700, 240, 50, 15), FindingCode::kMemoryLimitTooLow);
   EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("94 %"));
+  EXPECT_THAT(finding, Says("94 %"));
   EXPECT_EQ(number(finding, "limit_that_would_do"), int64_t{1280} << 20);
   EXPECT_FALSE(find(with_group(500, 100, 390, 15), FindingCode::kMemoryLimitTooLow));
   EXPECT_FALSE(find(with_group(700, 240, 50, 5), FindingCode::kMemoryLimitTooLow)) << "too short";
@@ -902,8 +894,7 @@ Verdict with_group_until(double kept, double end_s) {
 }
 
 TEST(MemoryLimitTooLow, OfAJobThatEndedIsToldByTheTimeBeforeItsEnd) {
-  const Finding finding = must_find(with_group_until(950, 30), FindingCode::kMemoryLimitTooLow);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("95 %"));
+  EXPECT_THAT(must_find(with_group_until(950, 30), FindingCode::kMemoryLimitTooLow), Says("95 %"));
   EXPECT_FALSE(find(with_group_until(850, 30), FindingCode::kMemoryLimitTooLow));
   EXPECT_FALSE(find(with_group_until(950, 8), FindingCode::kMemoryLimitTooLow)) << "too short";
 }
@@ -916,8 +907,8 @@ TEST(MemoryLimitTooLow, IsAConsequenceOfALeak) {
     group.anon_bytes = bytes(750 + 6 * t);
     group.used_bytes = *group.anon_bytes;
   };
-  const Finding finding = must_find(job.watch(36), FindingCode::kMemoryLimitTooLow);
-  EXPECT_EQ(finding.consequence_of, FindingCode::kWorkerMemoryLeak);
+  EXPECT_EQ(must_find(job.watch(36), FindingCode::kMemoryLimitTooLow).consequence_of,
+            FindingCode::kWorkerMemoryLeak);
 }
 
 TEST(Memory, WithoutAnyLimitThereIsAGap) {

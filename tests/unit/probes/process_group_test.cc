@@ -46,7 +46,7 @@ TEST(ProcessGroup, ItsThreadsReleaseNoLockOfPython) {
   add_server(scene, 151, "_ZN4gloo9transport3tcp4Loop3runEv");
   const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("thread 150 of trainer 100 waits for a lock"));
+  EXPECT_THAT(finding, Says("thread 150 of trainer 100 waits for a lock"));
 }
 
 TEST(ProcessGroup, ThreadsOfOtherLibrariesMay) {
@@ -66,8 +66,7 @@ TEST(ProcessGroup, ItsThreadsWriteIntoNoPipeOfTheProgram) {
                python("run", "/usr/lib/python3.11/multiprocessing/process.py", 108)});
   scene.has_end(kTrainer, kOwnPipe, false, true);
   add_server(scene, 151, "_ZN4c10d6detail20TCPStoreMasterDaemon3runEv");
-  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kPipeWithoutPeer).severity, Severity::kError);
 }
 
 // Two ranks: the trainer, and the one worker as another.
@@ -94,8 +93,7 @@ TEST(ProcessGroup, ARankThatStartedTheOthersIsOfTheirJob) {
   meet(scene, kTrainer, "barrier", 11);
   meet(scene, kWorker, "all_reduce", 18);
   scene.info(kTrainer).rank->job.clear();
-  const Finding finding = must_find(scene.examine(12), FindingCode::kCollectiveMismatch);
-  EXPECT_EQ(finding.processes.size(), 2U);
+  EXPECT_EQ(must_find(scene.examine(12), FindingCode::kCollectiveMismatch).processes.size(), 2U);
 }
 
 TEST(ProcessGroup, TheOperationIsNamedByWhatTheProgramCalls) {
@@ -108,8 +106,8 @@ TEST(ProcessGroup, TheOperationIsNamedByWhatTheProgramCalls) {
                python("DistributedDataParallel.forward", torch + "nn/parallel/distributed.py", 9),
                python("Module._wrapped_call_impl", torch + "nn/modules/module.py", 9),
                python("evaluate", "/srv/train.py", 18)});
-  const Finding finding = must_find(scene.examine(12), FindingCode::kCollectiveMismatch);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("waits in DistributedDataParallel.forward (eval"));
+  EXPECT_THAT(must_find(scene.examine(12), FindingCode::kCollectiveMismatch),
+              Says("waits in DistributedDataParallel.forward (eval"));
 }
 
 TEST(ProcessGroup, WhoHasALockAndWaitsForTheRankThatWantsItClosesACircle) {
@@ -120,8 +118,7 @@ TEST(ProcessGroup, WhoHasALockAndWaitsForTheRankThatWantsItClosesACircle) {
   scene.wait_in_flock(scene.main(kWorker), kFile);
   scene.stack(scene.main(kWorker), {python("prepare", "/srv/train.py", 3)});
   scene.has_flock(kTrainer, kFile);
-  const Finding finding = must_find(scene.examine(12), FindingCode::kRankBehind);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(must_find(scene.examine(12), FindingCode::kRankBehind).severity, Severity::kError);
   scene.run(scene.main(kTrainer));
   scene.stack(scene.main(kTrainer), {python("evaluate", "/srv/train.py", 20)});
   EXPECT_FALSE(has_error(scene.examine(12))) << "it goes on";
@@ -136,8 +133,8 @@ TEST(ProcessGroup, TheProgramThatARankWaitsForIsNamed) {
   scene.info(kProgram).comm = "aws";
   scene.main(kWorker).wait = {.tid = kWorker, .syscall = kWait4, .args = {kProgram, 0, 0, 0, 0, 0}};
   scene.stack(scene.main(kWorker), {python("upload", "/srv/train.py", 3)});
-  const Finding finding = must_find(scene.examine(12), FindingCode::kRankBehind);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("process 102 (aws) to end"));
+  EXPECT_THAT(must_find(scene.examine(12), FindingCode::kRankBehind),
+              Says("process 102 (aws) to end"));
 }
 
 TEST(ProcessGroup, AnExceptionOfTheRankAtItsEndIsWhy) {
@@ -160,8 +157,8 @@ TEST(ProcessGroup, AnExceptionThatEndedTheThreadARankWaitsForIsWhy) {
   scene.wait_in_futex(scene.main(kWorker), futex(LockKind::kCondition, 0x7000));
   scene.stack(scene.main(kWorker), {python("Prefetcher.__iter__", "/srv/train.py", 9)});
   scene.raised(kWorker, Ended::kThread);
-  const Finding finding = must_find(scene.examine(12), FindingCode::kRankBehind);
-  EXPECT_EQ(finding.consequence_of, FindingCode::kUncaughtException);
+  EXPECT_EQ(must_find(scene.examine(12), FindingCode::kRankBehind).consequence_of,
+            FindingCode::kUncaughtException);
 }
 
 TEST(ProcessGroup, WhatHeldTheRankThatOthersGaveUpWaitingForIsAnError) {
@@ -179,8 +176,7 @@ TEST(ProcessGroup, WhatHeldTheRankThatOthersGaveUpWaitingForIsAnError) {
   EXPECT_FALSE(has_error(scene.examine(12)));
   scene.gives_up(kTrainer);
   scene.ends_with(1);
-  const Finding finding = must_find(scene.examine(12), FindingCode::kSlowSample);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(must_find(scene.examine(12), FindingCode::kSlowSample).severity, Severity::kError);
 }
 
 // Two ranks, of which one sleeps until the other has waited for as long as it may.
@@ -216,8 +212,8 @@ TEST(ProcessGroup, AWorkerThatCallsACollectiveIsToldToLeaveItToTheTrainer) {
   scene.stack(scene.main(kWorker),
               {native("_ZN4c10d4Work4waitEv", kTorch), python("broadcast", kOfC10d, 5),
                python("Shared.__getitem__", "/srv/train.py", 10)});
-  const Finding finding = must_find(scene.examine(), FindingCode::kForkInheritedLock);
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("call broadcast in the trainer"));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kForkInheritedLock),
+              AdvisesFirst("call broadcast in the trainer"));
 }
 
 TEST(ProcessGroup, ALauncherWaitsForThoseOfOtherNodes) {
@@ -233,7 +229,7 @@ TEST(ProcessGroup, ALauncherWaitsForThoseOfOtherNodes) {
                python("<module>", "/usr/bin/torchrun", 8)});
   const Finding finding = must_find(scene.examine(12), FindingCode::kRankBehind);
   EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("not all that belong to the job have come to it"));
+  EXPECT_THAT(finding, Says("not all that belong to the job have come to it"));
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ TEST(Ranks, TheOneThatHasNotReachedTheCollectiveIsNamed) {
   const Finding finding = must_find(verdict, FindingCode::kRankBehind);
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait in "
-                        "all_reduce (main, /srv/train.py:41)"));
+  EXPECT_THAT(finding,
+              Says("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait in "
+                   "all_reduce (main, /srv/train.py:41)"));
   EXPECT_EQ(verdict.findings.size(), 1U) << "who waits for another rank is no cause";
 }
 
@@ -50,10 +50,11 @@ TEST(Ranks, ADumpOfTheFlightRecorderIsFurtherProof) {
 TEST(Ranks, OneThatWorksIsAWord) {
   Ranks ranks;
   ranks.works(1);
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  EXPECT_EQ(finding.severity, Severity::kInfo) << "it may save a checkpoint";
-  const Finding later = must_find(ranks.scene.examine(kAMinute), FindingCode::kRankBehind);
-  EXPECT_EQ(later.severity, Severity::kWarning);
+  EXPECT_EQ(must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind).severity,
+            Severity::kInfo)
+      << "it may save a checkpoint";
+  EXPECT_EQ(must_find(ranks.scene.examine(kAMinute), FindingCode::kRankBehind).severity,
+            Severity::kWarning);
 }
 
 // It asks again and again whether a file is there.
@@ -62,8 +63,8 @@ TEST(Ranks, OneThatPollsStandsLikeOneThatSleeps) {
   ranks.polls(1);
   const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
   EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 1 (101) polls"));
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("what that loop waits for"));
+  EXPECT_THAT(finding, Says("rank 1 (101) polls"));
+  EXPECT_THAT(finding, AdvisesFirst("what that loop waits for"));
 }
 
 TEST(Ranks, OneThatComputesBetweenItsSleepsIsAtWork) {
@@ -72,14 +73,13 @@ TEST(Ranks, OneThatComputesBetweenItsSleepsIsAtWork) {
   ranks.scene.computes_at_times(ranks.main(1));
   const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
   EXPECT_EQ(finding.severity, Severity::kInfo);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 1 (101) is at work"));
+  EXPECT_THAT(finding, Says("rank 1 (101) is at work"));
 }
 
 TEST(Ranks, AShortWaitIsAWordThatALongerWatchWouldSettle) {
   Ranks ranks;
   ranks.sleeps(1);
-  const Finding finding = must_find(ranks.scene.examine(3), FindingCode::kRankBehind);
-  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(must_find(ranks.scene.examine(3), FindingCode::kRankBehind).severity, Severity::kInfo);
 }
 
 TEST(Ranks, WhatIsWrongWithItsLoaderComesFirst) {
@@ -104,7 +104,7 @@ TEST(Ranks, WhatIsWrongWithItsLoaderComesFirst) {
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kForkInheritedLock);
   const Finding behind = must_find(verdict, FindingCode::kRankBehind);
   EXPECT_EQ(behind.consequence_of, FindingCode::kForkInheritedLock);
-  EXPECT_THAT(behind.message.plain(), HasSubstr("waits for a batch of its loader"));
+  EXPECT_THAT(behind, Says("waits for a batch of its loader"));
 }
 
 // Children of a program that waits for their ends; they share a barrier of multiprocessing.
@@ -144,9 +144,9 @@ TEST_F(AtABarrier, TheOneThatHasNotComeIsNamed) {
   const Finding finding = must_find(scene.examine(kLong), FindingCode::kRankBehind);
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("(settings, /srv/train.py:9), and worker 102 waits in Barrier.wait (main, "
-                        "/srv/train.py:41)"));
+  EXPECT_THAT(finding,
+              Says("(settings, /srv/train.py:9), and worker 102 waits in Barrier.wait (main, "
+                   "/srv/train.py:41)"));
 }
 
 // They are members of a process group as well.
@@ -158,8 +158,8 @@ TEST_F(AtABarrier, RanksThatHaveAllComeAreTooFewForIt) {
     comes(pid);
   }
   const Finding finding = must_find(scene.examine(kLong), FindingCode::kCollectiveMismatch);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("all of them have come, and it waits for more"));
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Make the barrier for as many"));
+  EXPECT_THAT(finding, Says("all of them have come, and it waits for more"));
+  EXPECT_THAT(finding, AdvisesFirst("Make the barrier for as many"));
   EXPECT_EQ(finding.remedies.size(), 1U);
 }
 
@@ -199,8 +199,8 @@ TEST(Ranks, AWorkerAtAFifoThatNobodyOpensHoldsItsRank) {
   const Verdict verdict = ranks.scene.examine(kLong);
   ASSERT_FALSE(verdict.findings.empty());
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kPipeWithoutPeer);
-  const Finding behind = must_find(verdict, FindingCode::kRankBehind);
-  EXPECT_EQ(behind.consequence_of, FindingCode::kPipeWithoutPeer);
+  EXPECT_EQ(must_find(verdict, FindingCode::kRankBehind).consequence_of,
+            FindingCode::kPipeWithoutPeer);
 }
 
 TEST(Ranks, DifferentOperationsDoNotFitTogether) {
@@ -210,10 +210,9 @@ TEST(Ranks, DifferentOperationsDoNotFitTogether) {
   EXPECT_TRUE(verdict.wait_graphs.front().chain.empty()) << "who is wrong is not known";
   const Finding finding = must_find(verdict, FindingCode::kCollectiveMismatch);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(
-      finding.message.plain(),
-      HasSubstr("ranks 0, 2 wait in all_reduce (main, /srv/train.py:41); rank 1 (101) waits "
-                "in broadcast (main, /srv/train.py:44)"));
+  EXPECT_THAT(finding,
+              Says("ranks 0, 2 wait in all_reduce (main, /srv/train.py:41); rank 1 (101) waits "
+                   "in broadcast (main, /srv/train.py:44)"));
 }
 
 // Ranks 0 and 1 are a group of their own; rank 2 waits for all.
@@ -226,10 +225,9 @@ TEST(Ranks, ThoseThatGoOnInAnotherGroupAreNoReasonOfTheirOwn) {
     const Finding finding = only_finding(ranks.scene.examine(looks));
     EXPECT_EQ(finding.code, FindingCode::kCollectiveMismatch);
     EXPECT_EQ(finding.severity, looks == kLong ? Severity::kInfo : Severity::kWarning);
-    EXPECT_THAT(
-        finding.message.plain(),
-        HasSubstr("ranks 0, 1 go on, now in all_reduce (main, /srv/train.py:41), and rank 2 "
-                  "(102) waits in all_reduce (main, /srv/train.py:60)"));
+    EXPECT_THAT(finding,
+                Says("ranks 0, 1 go on, now in all_reduce (main, /srv/train.py:41), and rank 2 "
+                     "(102) waits in all_reduce (main, /srv/train.py:60)"));
   }
 }
 
@@ -242,7 +240,7 @@ TEST(Ranks, OfSeveralTheOneThatNeedsSomethingIsNamedFirst) {
   const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
   EXPECT_EQ(finding.confidence, Confidence::kLikely);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("; rank 2 (102) sleeps (upload, "));
+  EXPECT_THAT(finding, Says("; rank 2 (102) sleeps (upload, "));
 }
 
 // A barrier made of files.
@@ -256,9 +254,9 @@ TEST(Ranks, ThoseThatPollForTheOneThatSleepsAreSaidToStand) {
   const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kConsumerStuck);
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 2)});
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("nothing goes on: rank 2 (102) sleeps (upload, /srv/train.py:17); rank 0 "
-                        "(100), rank 1 (101) poll (upload, /srv/train.py:17), for 11.0 s"));
+  EXPECT_THAT(finding,
+              Says("nothing goes on: rank 2 (102) sleeps (upload, /srv/train.py:17); rank 0 "
+                   "(100), rank 1 (101) poll (upload, /srv/train.py:17), for 11.0 s"));
   ranks.works(2);
   EXPECT_TRUE(ranks.scene.examine(kLong).findings.empty()) << "it goes on";
 }
@@ -270,25 +268,24 @@ TEST(Ranks, AllThatPollAreAWarningAfterAMinute) {
     ranks.scene.wakes(ranks.main(rank));
   }
   EXPECT_TRUE(find(ranks.scene.examine(4), FindingCode::kConsumerStuck)) << "worth a longer watch";
-  const Finding early = must_find(ranks.scene.examine(kLong), FindingCode::kConsumerStuck);
-  EXPECT_EQ(early.severity, Severity::kInfo);
-  const Finding late = must_find(ranks.scene.examine(kAMinute), FindingCode::kConsumerStuck);
-  EXPECT_EQ(late.severity, Severity::kWarning);
+  EXPECT_EQ(must_find(ranks.scene.examine(kLong), FindingCode::kConsumerStuck).severity,
+            Severity::kInfo);
+  EXPECT_EQ(must_find(ranks.scene.examine(kAMinute), FindingCode::kConsumerStuck).severity,
+            Severity::kWarning);
 }
 
 TEST(Ranks, AtOnePlaceAllMayDifferInShape) {
   Ranks ranks;
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kPossible);
+  EXPECT_THAT(must_find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch),
+              Is(Severity::kWarning, Confidence::kPossible));
 }
 
 TEST(Ranks, ThoseOfOtherNodesMayBeWaitedFor) {
   Ranks ranks;
   for (int32_t rank = 0; rank < 3; ++rank)
     ranks.scene.info(kFirst + rank).rank->world_size = 8;
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("ranks 3-7, on other nodes"));
+  EXPECT_THAT(must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind),
+              Says("ranks 3-7, on other nodes"));
   for (int32_t rank = 0; rank < 3; ++rank)
     ranks.scene.info(kFirst + rank).rank->job = "localhost:29500";
   EXPECT_TRUE(find(ranks.scene.examine(kLong), FindingCode::kRankDead)) << "all meet here";
@@ -302,8 +299,7 @@ TEST(Ranks, OfOneThatIsAloneTheOthersMayBeHere) {
     ranks.scene.info(kFirst + rank).role = Role::kOther;
   const Verdict verdict = ranks.scene.examine(kLong);
   EXPECT_FALSE(find(verdict, FindingCode::kRankDead));
-  const Finding finding = must_find(verdict, FindingCode::kRankBehind);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("which dlprobe did not look at"));
+  EXPECT_THAT(must_find(verdict, FindingCode::kRankBehind), Says("which dlprobe did not look at"));
 }
 
 // Who keeps the store of a job asks it again and again who has come.
@@ -315,8 +311,8 @@ TEST(Ranks, AllButOneWaitWhereTheyMeet) {
     ranks.scene.info(kFirst + rank).rank->world_size = 4;
   }
   ranks.scene.wakes(ranks.main(0));
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankDead);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 3 of this job is not on this machine"));
+  EXPECT_THAT(must_find(ranks.scene.examine(kLong), FindingCode::kRankDead),
+              Says("rank 3 of this job is not on this machine"));
 }
 
 TEST(Ranks, ThoseWithoutWorkersAreThroughWithTheirData) {
@@ -339,9 +335,8 @@ TEST(Ranks, AJobThatMovesHasItsSlowestRank) {
   ranks.scene.wakes(ranks.main(0));
   ranks.scene.wakes(ranks.main(2));
   ranks.works(1);
-  const Finding finding = only_finding(ranks.scene.examine(kLong));
-  EXPECT_EQ(finding.code, FindingCode::kSlowestRank);
-  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(only_finding(ranks.scene.examine(kLong)),
+              Is(FindingCode::kSlowestRank, Severity::kInfo));
   ranks.waits(1, "all_reduce", 41);
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kSlowestRank)) << "it stands";
   ranks.scene.wakes(ranks.main(1));
@@ -370,8 +365,8 @@ TEST(Ranks, TwoThatWaitForMessagesDoNotWaitForOneAtTheEnd) {
   ranks.scene.stack(ranks.main(2), {native("PMPI_Finalize", "/usr/lib/libmpi.so.40")});
   const Verdict verdict = ranks.scene.examine(kLong);
   EXPECT_FALSE(find(verdict, FindingCode::kUnevenData));
-  const Finding finding = must_find(verdict, FindingCode::kCollectiveMismatch);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 0 (100) waits in MPI_Recv"));
+  EXPECT_THAT(must_find(verdict, FindingCode::kCollectiveMismatch),
+              Says("rank 0 (100) waits in MPI_Recv"));
   ranks.scene.stack(ranks.main(1), {native("PMPI_Finalize", "/usr/lib/libmpi.so.40")});
   EXPECT_TRUE(find(ranks.scene.examine(kLong), FindingCode::kUnevenData)) << "it left one";
 }
@@ -383,7 +378,7 @@ TEST(Ranks, OneAtTheEndOfItsProgramHasLeftTheOthers) {
                                     native("ompi_mpi_finalize", "/usr/lib/libmpi.so.40")});
   const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kUnevenData);
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
-  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 1 (101) is at the end of the program"));
+  EXPECT_THAT(finding, Says("rank 1 (101) is at the end of the program"));
 }
 
 TEST(Ranks, RanksOfMpiAskAgainAndAgain) {
@@ -395,7 +390,7 @@ TEST(Ranks, RanksOfMpiAskAgainAndAgain) {
                                          python("main", "/srv/train.py", 41)});
   }
   const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("ranks 0, 2 wait in MPI_Allreduce"));
+  EXPECT_THAT(finding, Says("ranks 0, 2 wait in MPI_Allreduce"));
   EXPECT_EQ(finding.remedies.front().commands.front().plain(), "comm.Barrier()");
 }
 
@@ -405,8 +400,8 @@ TEST(Ranks, WithoutALauncherThoseOfOneParentAreOneJob) {
   for (int32_t rank = 0; rank < 3; ++rank)
     ranks.scene.info(kFirst + rank).rank->job.clear();
   ranks.sleeps(1);
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 1 (101) sleeps"));
+  EXPECT_THAT(must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind),
+              Says("rank 1 (101) sleeps"));
   ranks.scene.info(kFirst + 1).ppid = 51;
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind) &&
                find(ranks.scene.examine(kLong), FindingCode::kRankBehind)->processes ==
@@ -420,8 +415,8 @@ TEST(Ranks, WithoutALauncherTheOthersMayBeAnywhere) {
     ranks.scene.info(kFirst + rank).rank->job.clear();
     ranks.scene.info(kFirst + rank).rank->world_size = 4;
   }
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 3, which dlprobe did not look at,"));
+  EXPECT_THAT(must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind),
+              Says("rank 3, which dlprobe did not look at,"));
 }
 
 TEST(Ranks, OfTwoJobsThatMeetAtOneAddressNeitherWaitsForTheOther) {
@@ -432,7 +427,7 @@ TEST(Ranks, OfTwoJobsThatMeetAtOneAddressNeitherWaitsForTheOther) {
   ranks.scene.info(kFirst + 2).ppid = 51;
   ranks.sleeps(2);
   for (const Finding& finding : ranks.scene.examine(kLong).findings)
-    EXPECT_THAT(finding.message.plain(), testing::Not(HasSubstr("(102)")));
+    EXPECT_THAT(finding, testing::Not(Says("(102)")));
 }
 
 // A store at 127.0.0.1 that nobody tells of: it is this machine's own.
@@ -446,8 +441,8 @@ TEST(Ranks, WithoutALauncherAConnectionTellsThatAllMeetHere) {
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankDead))
       << "those of another node may come after these";
   ranks.scene.info(kFirst + 2).rank->rank = 3;
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankDead);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 2 of this job is not on this machine"));
+  EXPECT_THAT(must_find(ranks.scene.examine(kLong), FindingCode::kRankDead),
+              Says("rank 2 of this job is not on this machine"));
   ranks.main(1).wait.files.front().path = "10.0.0.1:29723";
   ranks.main(2).wait.files.front().path = "10.0.0.1:29723";
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankDead))
@@ -460,8 +455,8 @@ TEST(Ranks, TheOneChildThatHasEndedIsTheOneThatIsMissing) {
     ranks.scene.info(kFirst + rank).rank =
         JobRank{.rank = rank, .world_size = 4, .source = "memory"};
   ranks.scene.had_child(ranks.scene.info(kFirst).ppid, kFirst + 3, SIGKILL);
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankDead);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 3 (103) was killed by signal 9 (SIGKILL)"));
+  EXPECT_THAT(must_find(ranks.scene.examine(kLong), FindingCode::kRankDead),
+              Says("rank 3 (103) was killed by signal 9 (SIGKILL)"));
 }
 
 // Of each GPU autograd has a thread, which runs the hooks of FSDP and of DistributedDataParallel.
@@ -481,9 +476,8 @@ TEST(Ranks, TheCollectiveMayBeInAThreadOfAutograd) {
                  python("reduce_scatter_tensor", kC10d, 9),
                  native("_ZN5torch8autograd6Engine11thread_mainEv", "/usr/lib/libtorch_cpu.so")});
   }
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("ranks 0, 2 wait in reduce_scatter_tensor (main, /srv/train.py:41)"));
+  EXPECT_THAT(must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind),
+              Says("ranks 0, 2 wait in reduce_scatter_tensor (main, /srv/train.py:41)"));
   for (const int32_t rank : {0, 2})
     ranks.scene.stack(ranks.scene.thread(kFirst + rank, 300 + rank), {});
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind)) << "it computes";
@@ -496,12 +490,11 @@ TEST(RanksInCalls, TheOneThatDoesNotAnswerIsNamedByTheThreadThatCarriesOutTheCal
   ranks.answers_calls(2);
   ranks.scene.sleep(ranks.carries_out_a_call(1));
   const Finding finding = only_finding(ranks.scene.examine(kLong));
-  EXPECT_EQ(finding.code, FindingCode::kRankBehind);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding, Is(FindingCode::kRankBehind, Severity::kWarning));
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("rank 1 (101) sleeps (serve, /srv/train.py:16), and rank 0 (100) waits in "
-                        "rpc_sync (main, /srv/train.py:41), rank 2 (102) waits in shutdown"));
+  EXPECT_THAT(finding,
+              Says("rank 1 (101) sleeps (serve, /srv/train.py:16), and rank 0 (100) waits in "
+                   "rpc_sync (main, /srv/train.py:41), rank 2 (102) waits in shutdown"));
   EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("timeout=SECONDS"));
 }
 
@@ -512,8 +505,8 @@ TEST(RanksInCalls, WhatCarriesOutACallMayWaitForARankInTurn) {
   ThreadSnapshot& passes_on = ranks.carries_out_a_call(1);
   passes_on.stack.insert(passes_on.stack.begin(), python("rpc_sync", Ranks::kRpc, 9));
   ranks.scene.sleep(ranks.carries_out_a_call(2));
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 2)});
+  EXPECT_EQ(must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind).processes,
+            std::vector<ProcessKey>{key_of(kFirst + 2)});
 }
 
 TEST(RanksInCalls, WhereNobodyIsAtACallNoRankIsBlamed) {
@@ -523,7 +516,7 @@ TEST(RanksInCalls, WhereNobodyIsAtACallNoRankIsBlamed) {
   ranks.answers_calls(2);
   const Finding finding = only_finding(ranks.scene.examine(kLong));
   EXPECT_EQ(finding.code, FindingCode::kCollectiveMismatch);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("no rank carries out a call"));
+  EXPECT_THAT(finding, Says("no rank carries out a call"));
 }
 
 TEST(RanksInCalls, WhoAnswersCallsWaitsForNoOneRank) {
@@ -531,8 +524,8 @@ TEST(RanksInCalls, WhoAnswersCallsWaitsForNoOneRank) {
   for (const int32_t rank : {0, 1, 2})
     ranks.answers_calls(rank);
   ranks.sleeps(0);
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_EQ(must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind).severity,
+            Severity::kInfo);
 }
 
 // A future of the program's own.
@@ -541,8 +534,8 @@ TEST(RanksInCalls, WithoutAnAgentAFutureIsNoCall) {
   ranks.scene.stack(ranks.main(0),
                     {native("_ZN5torch3jit19PythonFutureWrapper4waitEv", Ranks::kTorch),
                      python("main", "/srv/train.py", 41)});
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst)});
+  EXPECT_EQ(must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind).processes,
+            std::vector<ProcessKey>{key_of(kFirst)});
 }
 
 // An executor of the program's own, that overlaps communication with work.
@@ -560,9 +553,8 @@ TEST(Ranks, TheCollectiveMayBeInAThreadOfTheProgram) {
         thread, {native("_ZN4c10d4Work4waitE", "/usr/lib/libtorch_cpu.so"),
                  python("all_reduce", kC10d, 5), python("Overlap.reduce", "/srv/train.py", 8)});
   }
-  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("ranks 0, 2 wait in all_reduce (Overlap.reduce, /srv/train.py:8)"));
+  EXPECT_THAT(must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind),
+              Says("ranks 0, 2 wait in all_reduce (Overlap.reduce, /srv/train.py:8)"));
   for (const int32_t rank : {0, 2})
     ranks.scene.run(ranks.main(rank));
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind))

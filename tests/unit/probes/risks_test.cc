@@ -12,8 +12,6 @@
 namespace dlprobe {
 namespace {
 
-using testing::HasSubstr;
-
 constexpr int32_t kRiskTrainer = HangScene::kTrainer;
 constexpr int32_t kRiskWorker = 101;
 constexpr int32_t kRiskOther = 102;
@@ -52,11 +50,10 @@ TEST(Risks, ATeamThatTheWorkersWouldWaitFor) {
   map_library(scene, kGomp, OpenMpPool{.threads = 4, .next_team = 4});
   const Verdict verdict = scene.examine();
   const Finding finding = must_find(verdict, FindingCode::kForkUnsafeLibraryLoaded);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding, Is(Severity::kWarning, Confidence::kCertain));
   EXPECT_EQ(finding.processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("libgomp.so.1"));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("and 1 more"));
+  EXPECT_THAT(finding, Says("libgomp.so.1"));
+  EXPECT_THAT(finding, Says("and 1 more"));
   EXPECT_EQ(verdict.findings.size(), 1U);
 }
 
@@ -96,18 +93,16 @@ TEST(Risks, WhatCouldNotBeReadIsAnInfo) {
   add_pool_thread(scene, kRiskTrainer, 150, kGomp);
   add_pool_thread(scene, kRiskTrainer, 151, kOpenCv);
   const Finding finding = only_finding(scene.examine());
-  EXPECT_EQ(finding.code, FindingCode::kForkUnsafeLibraryLoaded);
-  EXPECT_EQ(finding.severity, Severity::kInfo);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("libgomp.so.1, cv2.abi3.so"));
+  EXPECT_THAT(finding, Is(FindingCode::kForkUnsafeLibraryLoaded, Severity::kInfo));
+  EXPECT_THAT(finding, Says("libgomp.so.1, cv2.abi3.so"));
 }
 
 TEST(Risks, APoolThatIsNeverStartedAgain) {
   HangScene scene = running_scene();
   map_library(scene, kPolars);
   add_pool_thread(scene, kRiskTrainer, 150, kPolars);
-  const Finding finding = must_find(scene.examine(), FindingCode::kForkUnsafeLibraryLoaded);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kForkUnsafeLibraryLoaded),
+              Is(Severity::kWarning, Confidence::kLikely));
 }
 
 TEST(Risks, ThreadsThatBeganAfterTheForkWereNotLost) {
@@ -146,8 +141,7 @@ TEST(Risks, TwoRuntimesAreAnInfo) {
   map_library(scene, kGomp, OpenMpPool{.threads = 0, .next_team = 1});
   map_library(scene, "/site-packages/x.libs/libgomp-a34b3233.so.1.0.0", {}, 6);
   const Finding finding = only_finding(scene.examine());
-  EXPECT_EQ(finding.code, FindingCode::kTwoOpenMpRuntimes);
-  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(finding, Is(FindingCode::kTwoOpenMpRuntimes, Severity::kInfo));
   EXPECT_EQ(finding.processes.size(), 3U);
 }
 
@@ -168,8 +162,8 @@ TEST(Risks, TwoRuntimesThatCrowdEachOther) {
     scene.run(scene.thread(kRiskTrainer, tid));
   }
   scene.cpus = 2;
-  const Finding finding = must_find(scene.examine(), FindingCode::kTwoOpenMpRuntimes);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kTwoOpenMpRuntimes).severity,
+            Severity::kWarning);
   scene.cpus = 8;
   EXPECT_EQ(find(scene.examine(), FindingCode::kTwoOpenMpRuntimes)->severity, Severity::kInfo);
 }
@@ -218,7 +212,7 @@ TEST(SharedPosition, TwoWorkersMoveIt) {
   const Finding finding = must_find(scene.examine(), FindingCode::kHandleSharedOverFork);
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_EQ(finding.processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("train.tar"));
+  EXPECT_THAT(finding, Says("train.tar"));
 }
 
 // All of it within milliseconds: nobody has looked.
@@ -237,8 +231,7 @@ TEST(SharedPosition, AWorkerFailsInReadingWhatItsParentHasOpen) {
   scene.exit_with(100, 1, 1);
   const auto found = find_shared_handles(scene.run(), "x86_64");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found.front().code, FindingCode::kHandleSharedOverFork);
-  EXPECT_EQ(found.front().confidence, Confidence::kPossible);
+  EXPECT_THAT(found.front(), Is(FindingCode::kHandleSharedOverFork, Confidence::kPossible));
   scene.run().start_events.back().raised_in = "/job/data.py:8 __getitem__";
   EXPECT_TRUE(find_shared_handles(scene.run(), "x86_64").empty()) << "it was no reading";
 }
@@ -263,9 +256,8 @@ TEST(SharedPosition, AWorkerThatFailsAtItComesWithTheReason) {
   scene.exit_with(100, 1, 1);
   const auto found = find_shared_handles(scene.run(), "x86_64");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found.front().severity, Severity::kError);
-  EXPECT_EQ(found.front().confidence, Confidence::kLikely);
-  EXPECT_THAT(found.front().message.plain(), HasSubstr("worker 102 failed with ValueError"));
+  EXPECT_THAT(found.front(), Is(Severity::kError, Confidence::kLikely));
+  EXPECT_THAT(found.front(), Says("worker 102 failed with ValueError"));
   scene.run().start_events.back().shared_file = "/data/other.tar";
   EXPECT_EQ(find_shared_handles(scene.run(), "x86_64").front().severity, Severity::kWarning);
 }
@@ -284,8 +276,7 @@ TEST(SharedPosition, WorkersTellThatOthersMoveIt) {
   one.start_events.push_back(moved);
   const auto findings = find_shared_handles(one, "x86_64");
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].severity, Severity::kWarning);
-  EXPECT_EQ(findings[0].confidence, Confidence::kLikely);
+  EXPECT_THAT(findings[0], Is(Severity::kWarning, Confidence::kLikely));
   EXPECT_EQ(findings[0].processes,
             (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
   one.start_events.back().loader = 78;

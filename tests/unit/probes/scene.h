@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gmock/gmock.h>
+
 #include <csignal>
 #include <cstdint>
 #include <optional>
@@ -71,6 +73,30 @@ ShmSegment unlinked_tensor(int32_t creator, uint64_t inode, uint64_t size, int32
 /// A file that a process outside the tree maps.
 ShmSegment foreign_block(uint64_t inode, uint64_t size, int32_t pid, std::string comm);
 ShmSegment semaphore(uint64_t inode, double age_s);
+
+/// A finding of whose message, or first remedy's title, that is a part.
+MATCHER_P(Says, words, "") {
+  return testing::ExplainMatchResult(testing::HasSubstr(words), arg.message.plain(),
+                                     result_listener);
+}
+MATCHER_P(AdvisesFirst, words, "") {
+  return testing::ExplainMatchResult(testing::HasSubstr(words), arg.remedies.front().title.plain(),
+                                     result_listener);
+}
+
+inline auto has(FindingCode code) {
+  return testing::Field("code", &Finding::code, code);
+}
+inline auto has(Severity severity) {
+  return testing::Field("severity", &Finding::severity, severity);
+}
+inline auto has(Confidence confidence) {
+  return testing::Field("confidence", &Finding::confidence, confidence);
+}
+/// A finding of that code, severity, confidence: of what is given.
+auto Is(auto... values) {
+  return testing::AllOf(has(values)...);
+}
 
 /// The finding of that code, if there is one.
 std::optional<Finding> find(const Verdict& verdict, FindingCode code);

@@ -20,9 +20,7 @@ TEST(ShmStaleFiles, OldFilesOfTheDeadAreAWarning) {
   scene.sample(0.1, 20 * kMiB);
   scene.ledger(0.1, {old(tensor(4711, 1, 20 * kMiB, CreatorState::kDead))});
   const Finding finding = only_finding(scene.examine());
-  EXPECT_EQ(finding.code, FindingCode::kShmStaleFiles);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding, Is(FindingCode::kShmStaleFiles, Severity::kWarning, Confidence::kCertain));
   EXPECT_EQ(number(finding, "stale_bytes"), int64_t{20 * kMiB});
   EXPECT_EQ(text(finding, "dead_creators"), "4711");
   EXPECT_EQ(finding.remedies.front().commands.front().plain(), "rm -f /dev/shm/torch_4711_*");
@@ -85,8 +83,7 @@ TEST(ShmStaleFiles, AreTheCauseOfAFailureThatTheyMake) {
   scene.exit_by_signal(101, 0.26, SIGBUS);
   const Verdict verdict = scene.examine();
   ASSERT_EQ(verdict.findings.size(), 2U);
-  EXPECT_EQ(verdict.findings.at(0).code, FindingCode::kShmStaleFiles);
-  EXPECT_EQ(verdict.findings.at(0).severity, Severity::kError);
+  EXPECT_THAT(verdict.findings.at(0), Is(FindingCode::kShmStaleFiles, Severity::kError));
   EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmStaleFiles);
 }
 
@@ -97,8 +94,7 @@ TEST(ShmStaleFiles, HostileNamesAreRemovedByInode) {
   segment.holders.clear();
   segment.name = "psm_$(reboot)";
   scene.ledger(0.1, {segment});
-  const Finding finding = only_finding(scene.examine());
-  EXPECT_EQ(finding.remedies.front().commands.front().plain(),
+  EXPECT_EQ(only_finding(scene.examine()).remedies.front().commands.front().plain(),
             "find /dev/shm -xdev -inum 77 -delete");
 }
 
@@ -151,9 +147,7 @@ Scene killed_worker(double watched_s) {
 
 TEST(ShmLeak, FilesOfAKilledWorkerWhileTheTrainerLives) {
   const Finding finding = only_finding(killed_worker(6).examine());
-  EXPECT_EQ(finding.code, FindingCode::kShmLeak);
-  EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding, Is(FindingCode::kShmLeak, Severity::kError, Confidence::kCertain));
   EXPECT_EQ(number(finding, "leaked_bytes"), int64_t{20 * kMiB});
   EXPECT_EQ(text(finding, "dead_creators"), "101");
   EXPECT_THAT(what_remedies_set(finding), testing::ElementsAre("sharing strategy file_descriptor"));
@@ -167,8 +161,7 @@ TEST(ShmLeak, FilesOfWorkersThatNobodySawAreLikelyOfTheJobInWhoseTimeTheyWereFil
   scene.sample(3.5, 20 * kMiB);
   scene.ledger(3.5, {left});
   const Finding finding = only_finding(scene.examine());
-  EXPECT_EQ(finding.code, FindingCode::kShmLeak);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding, Is(FindingCode::kShmLeak, Confidence::kLikely));
   EXPECT_EQ(finding.severity, Severity::kWarning) << "it may be another job's";
   EXPECT_THAT(finding.processes, IsEmpty());
 }
@@ -240,8 +233,7 @@ TEST(LeakedSemaphores, OldOnesWithoutAProcessAreAWarning) {
   scene.sample(0.1, 8192);
   scene.ledger(0.1, {semaphore(1, 60), semaphore(2, 60)});
   const Finding finding = only_finding(scene.examine());
-  EXPECT_EQ(finding.code, FindingCode::kLeakedSemaphores);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding, Is(FindingCode::kLeakedSemaphores, Severity::kWarning));
   EXPECT_EQ(number(finding, "leaked_semaphores"), 2);
 }
 
@@ -317,7 +309,7 @@ TEST(ShmGrowingFiles, AreToldWhereTheJobEnded) {
   scene.run().end = RunEnd{.at = Scene::at(12.6), .reason = RunEndReason::kSubjectEnded};
   const Finding leak = must_find(scene.examine(), FindingCode::kShmLeak);
   EXPECT_EQ(leak.severity, Severity::kWarning);
-  EXPECT_THAT(leak.message.plain(), testing::HasSubstr("would have been reached in "));
+  EXPECT_THAT(leak, Says("would have been reached in "));
 }
 
 // A ledger lists only so many files of a crowded mount.
@@ -384,8 +376,8 @@ TEST(ShmGrowingFiles, OfNobodyMayBeAnothersWhereTheJobWasSeenToMakeNoneSuch) {
   Scene scene = blocks_that_nobody_holds(13);
   for (ShmLedger& ledger : scene.run().ledgers)
     ledger.segments.front().kind = SegmentKind::kTorchTensor;
-  const Finding alone = must_find(scene.examine(), FindingCode::kShmLeak);
-  EXPECT_THAT(alone.message.plain(), testing::StartsWith("the job leaks"));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kShmLeak).message.plain(),
+              testing::StartsWith("the job leaks"));
   ShmSegment of_another = unlinked_tensor(7000, 5000, kMiB, 7000);
   of_another.holders = {{.key = key_of(7000), .comm = "python3", .fds = 1}};
   scene.run().ledgers.front().segments.push_back(of_another);
@@ -467,8 +459,8 @@ Scene blocks_since(int from) {
 TEST(ShmGrowingFiles, AreToldByTheirAgeInOneLook) {
   const Finding leak = must_find(blocks_since(4).examine(), FindingCode::kShmLeak);
   EXPECT_THAT(leak.message.plain(), testing::StartsWith("the job leaks named shared memory"));
-  EXPECT_THAT(leak.message.plain(), testing::HasSubstr("5.0 per second more"));
-  EXPECT_THAT(leak.message.plain(), testing::HasSubstr("since its start"));
+  EXPECT_THAT(leak, Says("5.0 per second more"));
+  EXPECT_THAT(leak, Says("since its start"));
   EXPECT_FALSE(find(blocks_since(14).examine(), FindingCode::kShmLeak))
       << "what comes and goes is young";
 }
@@ -483,8 +475,8 @@ TEST(ShmGrowingFiles, OfNobodyMayBeAnothersWhereThereWereSuchBefore) {
       << "one that a dead job left";
   for (uint64_t number = 0; number < 20; ++number)
     blocks.push_back(old(unheld_block(5001 + number), 2));
-  const Finding leak = must_find(scene.examine(), FindingCode::kShmLeak);
-  EXPECT_THAT(leak.message.plain(), testing::StartsWith("this job, or another one, leaks"));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kShmLeak).message.plain(),
+              testing::StartsWith("this job, or another one, leaks"));
 }
 
 // With no change there is no look at the files, but the mount is asked how full it is.

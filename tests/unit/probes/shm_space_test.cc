@@ -40,13 +40,11 @@ TEST(ShmExhausted, SigbusOnAFullMountIsCertain) {
   const Verdict verdict = scene.examine();
   ASSERT_THAT(verdict.findings, Not(IsEmpty()));
   const Finding& finding = verdict.findings.front();
-  EXPECT_EQ(finding.code, FindingCode::kShmExhausted);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding, Is(FindingCode::kShmExhausted, Severity::kError, Confidence::kCertain));
   EXPECT_EQ(number(finding, "shm_size"), int64_t{64 * kMiB});
   EXPECT_EQ(number(finding, "shm_free"), 0);
   EXPECT_EQ(number(finding, "segment_size"), int64_t{kBatch});
-  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 was killed by SIGBUS"));
+  EXPECT_THAT(finding, Says("worker 101 was killed by SIGBUS"));
   EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(101)));
   EXPECT_GE(finding.alternatives.size(), 3U) << "other SIGBUS, other sender, OOM";
   EXPECT_FALSE(finding.remedies.empty());
@@ -73,7 +71,7 @@ TEST(ShmExhausted, AnExceptionThatSaysSoIsEnough) {
   const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   EXPECT_EQ(number(finding, "shm_free"), 0);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("at data.py:7 in save"));
+  EXPECT_THAT(finding, Says("at data.py:7 in save"));
 
   scene.run().start_events.front().path = "/scratch/cache";
   EXPECT_FALSE(find(scene.examine(), FindingCode::kShmExhausted));
@@ -138,8 +136,7 @@ TEST(ShmExhausted, SigbusOnAMountThatFilledBetweenTwoLooksIsLikely) {
   scene.use(5.272, 60 * kMiB + 600 * 1024);
   scene.use(5.296, 44 * kMiB);
   scene.exit_by_signal(101, 5.418, SIGBUS);
-  const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kShmExhausted).confidence, Confidence::kLikely);
 }
 
 TEST(ShmExhausted, SigbusWhileTheMountFilledSlowlyIsAnotherBusError) {
@@ -160,7 +157,7 @@ TEST(ShmExhausted, SigbusOfALoaderThatIsTooLargeIsLikelyWhereNobodyLookedInTime)
   scene.use(0.27, 41 * kMiB);
   const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
   EXPECT_EQ(finding.confidence, Confidence::kLikely);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("shortly before"));
+  EXPECT_THAT(finding, Says("shortly before"));
 }
 
 TEST(ShmExhausted, SigbusOfAJobThatTookMoreJustBeforeThanIsLeftIsLikely) {
@@ -223,8 +220,7 @@ TEST(ShmExhausted, ARefusedReservationOfALiveWorkerIsCertain) {
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   EXPECT_EQ(finding.discriminator, "reservation-refused");
   EXPECT_EQ(number(finding, "failed_reservations"), 1);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("worker 101 could not allocate a segment of 20.0 MiB"));
+  EXPECT_THAT(finding, Says("worker 101 could not allocate a segment of 20.0 MiB"));
 }
 
 TEST(ShmExhausted, OneEmptyFileSeenAfterTheDeathIsOnlyLikely) {
@@ -233,8 +229,7 @@ TEST(ShmExhausted, OneEmptyFileSeenAfterTheDeathIsOnlyLikely) {
   ShmSegment empty = tensor(101, 7, kBatch, CreatorState::kDead);
   empty.allocated_bytes = 0;
   scene.ledger(0.5, {empty});
-  const Finding one = must_find(scene.examine(), FindingCode::kShmExhausted);
-  EXPECT_EQ(one.confidence, Confidence::kLikely);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kShmExhausted).confidence, Confidence::kLikely);
   ShmSegment second = empty;
   second.inode = 8;
   scene.ledger(0.6, {empty, second});
@@ -324,8 +319,8 @@ TEST(ShmExhausted, TheCollectorsEventCountsAsProof) {
                                 .kind = "segment-reservation-failed",
                                 .text = "",
                                 .process = key_of(102)});
-  const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
-  EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(102)));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kShmExhausted).processes,
+              testing::ElementsAre(key_of(102)));
 }
 
 TEST(ShmExhausted, AJobThatFailsByItselfWhileShmIsWellUsedIsNotIt) {
@@ -347,8 +342,7 @@ TEST(ShmExhausted, AJobThatFailsRightAfterAFullMountIsLikely) {
   scene.use(0.84, 64 * kMiB);
   scene.use(0.85, 40 * kMiB);
   scene.exit_with(100, 1.03, 1);
-  const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kShmExhausted).confidence, Confidence::kLikely);
   scene.run().shm_use.at(2).used_bytes = 60 * kMiB;
   EXPECT_FALSE(find(scene.examine(), FindingCode::kShmExhausted)) << "there was room";
 }
@@ -368,8 +362,7 @@ TEST(ShmExhausted, EqualFindingsOfTwoRunsAreOneThatNamesBoth) {
   scene.ledger(0.2, {unlinked_tensor(101, 1, kBatch, 101)});
   scene.use(0.25, 64 * kMiB);
   scene.exit_by_signal(101, 0.26, SIGBUS);
-  const Finding finding = only_finding(scene.examine());
-  EXPECT_THAT(finding.runs, testing::ElementsAre(0, 1));
+  EXPECT_THAT(only_finding(scene.examine()).runs, testing::ElementsAre(0, 1));
 }
 
 TEST(ShmHeldByAnotherJob, IsTheCauseWhenTheLoaderAloneWouldFit) {
@@ -383,10 +376,8 @@ TEST(ShmHeldByAnotherJob, IsTheCauseWhenTheLoaderAloneWouldFit) {
   scene.exit_by_signal(101, 0.26, SIGBUS);
   const Verdict verdict = scene.examine();
   ASSERT_EQ(verdict.findings.size(), 2U);
-  EXPECT_EQ(verdict.findings.at(0).code, FindingCode::kShmHeldByAnotherJob);
-  EXPECT_EQ(verdict.findings.at(0).severity, Severity::kError);
-  EXPECT_THAT(verdict.findings.at(0).message.plain(),
-              HasSubstr("pid 900 (other-job) holds 40.0 MiB"));
+  EXPECT_THAT(verdict.findings.at(0), Is(FindingCode::kShmHeldByAnotherJob, Severity::kError));
+  EXPECT_THAT(verdict.findings.at(0), Says("pid 900 (other-job) holds 40.0 MiB"));
   EXPECT_EQ(verdict.findings.at(1).code, FindingCode::kShmExhausted);
   EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmHeldByAnotherJob);
 }
@@ -438,9 +429,8 @@ TEST(ShmHeldByAnotherJob, IsTheCauseOfAForecastThatDoesNotFit) {
   scene.plan(plan_of(2, 64), true);  // 5 x 36.8 MiB
   scene.use(0.1, 200 * kMiB);
   scene.ledger(0.1, {foreign_block(9, 200 * kMiB, 900, "other-job")});
-  const Finding finding = only_finding(scene.examine());
-  EXPECT_EQ(finding.code, FindingCode::kShmHeldByAnotherJob);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(only_finding(scene.examine()),
+              Is(FindingCode::kShmHeldByAnotherJob, Severity::kError));
 }
 
 TEST(ShmTooSmall, APlanThatCannotFitIsCertainBeforeItStarts) {
@@ -448,8 +438,7 @@ TEST(ShmTooSmall, APlanThatCannotFitIsCertainBeforeItStarts) {
   scene.plan(plan_of(8, 32), true);
   scene.use(0.1, 0);
   const Finding finding = only_finding(scene.examine());
-  EXPECT_EQ(finding.code, FindingCode::kShmTooSmall);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding, Is(FindingCode::kShmTooSmall, Confidence::kCertain));
   const ShmForecast forecast = forecast_shm(plan_of(8, 32), 4096);
   EXPECT_EQ(number(finding, "forecast"), static_cast<int64_t>(forecast.bytes));
   EXPECT_GE(number(finding, "size_that_would_do"), static_cast<int64_t>(forecast.bytes));
@@ -460,8 +449,7 @@ TEST(ShmTooSmall, APlanThatFillsMoreThanFourFifthsIsAWarning) {
   Scene scene(208 * kMiB);
   scene.plan(plan_of(2, 64), true);  // 183.8 MiB
   scene.use(0.1, 0);
-  const Finding finding = only_finding(scene.examine());
-  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(only_finding(scene.examine()).severity, Severity::kWarning);
 }
 
 TEST(ShmTooSmall, WhereOnlyTheBatchOfAMomentDoesNotFitItIsAWarning) {
@@ -470,7 +458,7 @@ TEST(ShmTooSmall, WhereOnlyTheBatchOfAMomentDoesNotFitItIsAWarning) {
   scene.use(0.1, 0);
   const Finding finding = only_finding(scene.examine());
   EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("one batch more"));
+  EXPECT_THAT(finding, Says("one batch more"));
 }
 
 TEST(ShmTooSmall, APlanThatFitsIsHealthy) {
@@ -495,10 +483,8 @@ TEST(ShmTooSmall, WithoutAPlanALoaderAtTheEdgeIsOnlyAWarning) {
   scene.ledger(0.1,
                {unlinked_tensor(101, 1, 25 * kMiB, 101), unlinked_tensor(102, 2, 25 * kMiB, 102)});
   scene.sample(0.2, 50 * kMiB);
-  const Finding finding = only_finding(scene.examine());
-  EXPECT_EQ(finding.code, FindingCode::kShmTooSmall);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(only_finding(scene.examine()),
+              Is(FindingCode::kShmTooSmall, Severity::kWarning, Confidence::kLikely));
 }
 
 TEST(ShmRemedies, TheOneForTheContainerComesFirst) {
@@ -517,8 +503,8 @@ TEST(ShmInodes, NoneLeftIsAnError) {
   Scene scene;
   scene.use(0.1, kMiB);
   scene.run().shm_use.back().inodes_used = 1000;
-  const Finding finding = must_find(scene.examine(), FindingCode::kShmInodesExhausted);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kShmInodesExhausted).severity,
+            Severity::kError);
 }
 
 TEST(ShmInodes, ManyButEnoughIsSilentAndNoLimitToo) {

@@ -40,9 +40,7 @@ Scene stalled_loader(double for_s) {
 
 TEST(BatchLost, AStandingLoaderAfterARefusedSegmentIsCertain) {
   const Finding finding = only_finding(stalled_loader(12).examine());
-  EXPECT_EQ(finding.code, FindingCode::kBatchLostInWorker);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding, Is(FindingCode::kBatchLostInWorker, Severity::kError, Confidence::kCertain));
   EXPECT_EQ(number(finding, "segment_size"), int64_t{4 * kMiB});
   EXPECT_EQ(number(finding, "shm_free"), 0);
   EXPECT_THAT(text(finding, "trainer_waits_in"), HasSubstr("13771"));
@@ -71,8 +69,8 @@ TEST(BatchLost, ForWantOfAnInodeItIsToldWithTheInodes) {
     use.used_bytes = 10 * kMiB;
     use.inodes_used = use.inodes;
   }
-  const Finding finding = must_find(scene.examine(), FindingCode::kShmInodesExhausted);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("every worker is idle"));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kShmInodesExhausted),
+              Says("every worker is idle"));
 }
 
 // The nearest healthy twins: each differs from the stall in one thing.
@@ -99,8 +97,8 @@ TEST(BatchLost, ATrainerThatSleepsIsNotWaitingForABatch) {
 }
 
 TEST(BatchLost, AWorkerInALockIsADeadlock) {
-  const Verdict verdict = twin([](Scene& scene) { scene.worker_wait = other_wait(kFutexCall); });
-  EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
+  EXPECT_FALSE(find(twin([](Scene& scene) { scene.worker_wait = other_wait(kFutexCall); }),
+                    FindingCode::kBatchLostInWorker));
 }
 
 TEST(BatchLost, AWorkerThatRunsIsASlowSample) {
@@ -118,9 +116,8 @@ TEST(BatchLost, CpuTimeIsProgress) {
 }
 
 TEST(BatchLost, AnUnknownMachineIsNotJudged) {
-  const Verdict verdict =
-      twin([](Scene& scene) { scene.recording.header.host.machine = "riscv64"; });
-  EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
+  EXPECT_FALSE(find(twin([](Scene& scene) { scene.recording.header.host.machine = "riscv64"; }),
+                    FindingCode::kBatchLostInWorker));
 }
 
 TEST(BatchLost, ThroughThePinThreadItIsLikely) {
@@ -133,8 +130,8 @@ TEST(BatchLost, ThroughThePinThreadItIsLikely) {
     waits.front().tid = 100;
     waits.push_back(pin);
   }
-  const Finding finding = must_find(scene.examine(), FindingCode::kBatchLostInWorker);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kBatchLostInWorker).confidence,
+            Confidence::kLikely);
 }
 
 TEST(BatchLost, UnreadableThreadsAreAGap) {

@@ -98,10 +98,9 @@ TEST_F(SpawnTest, AChildThatStartsWhileItImportsIsAMissingGuard) {
   const Finding& finding = verdict.findings.front();
   EXPECT_EQ(finding.code, FindingCode::kMissingMainGuard);
   // Its parent did not notice, but the child's work was not done.
-  EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("train.py:12 starts a process"));
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("under the main guard"));
+  EXPECT_THAT(finding, Is(Severity::kError, Confidence::kCertain));
+  EXPECT_THAT(finding, Says("train.py:12 starts a process"));
+  EXPECT_THAT(finding, AdvisesFirst("under the main guard"));
 }
 
 TEST_F(SpawnTest, AModuleThatStartsAtImportIsNotTheMainModule) {
@@ -111,8 +110,7 @@ TEST_F(SpawnTest, AModuleThatStartsAtImportIsNotTheMainModule) {
       {.cause = StartRefusal::kBootstrapping, .file = "/job/lib.py", .line = 3, .is_main = false});
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_THAT(verdict.findings.front().remedies.front().title.plain(),
-              HasSubstr("into a function"));
+  EXPECT_THAT(verdict.findings.front(), AdvisesFirst("into a function"));
 }
 
 TEST_F(SpawnTest, WhatCannotBePickledIsNamedByItsPath) {
@@ -125,8 +123,8 @@ TEST_F(SpawnTest, WhatCannotBePickledIsNamedByItsPath) {
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.findings, SizeIs(1));
   EXPECT_EQ(verdict.findings.front().severity, Severity::kError);
-  EXPECT_THAT(verdict.findings.front().message.plain(),
-              HasSubstr("dataset.fn (lambda at train.py:4) cannot be pickled"));
+  EXPECT_THAT(verdict.findings.front(),
+              Says("dataset.fn (lambda at train.py:4) cannot be pickled"));
 }
 
 TEST_F(SpawnTest, ARefusalThatTheProgramSurvivesIsAWarning) {
@@ -157,8 +155,8 @@ TEST_F(SpawnTest, ARefusalThatAnotherProcessHandedOnIsNotOfTheOneThatTells) {
   ends(101, 1);
   ends(kRoot, 1);
   ASSERT_THAT(examine().findings, SizeIs(1));
-  EXPECT_THAT(examine().findings.front().message.plain(),
-              ::testing::HasSubstr("starts a process inside another process, which is daemonic"));
+  EXPECT_THAT(examine().findings.front(),
+              Says("starts a process inside another process, which is daemonic"));
 }
 
 TEST_F(SpawnTest, AWorkerThatLivesOnWithoutWhatItDidNotFindSurvivedIt) {
@@ -188,8 +186,7 @@ TEST_F(SpawnTest, WhatGoesThroughAQueueCannotBePickledUnderAnyStartMethod) {
                .type = "lambda"});
   ends(kRoot, 1);
   const Finding finding = examine().findings.front();
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("so it cannot go to the processes of a pool or queue"));
+  EXPECT_THAT(finding, Says("so it cannot go to the processes of a pool or queue"));
   for (const Remedy& remedy : finding.remedies)
     EXPECT_THAT(remedy.settings, IsEmpty()) << remedy.title.plain();
 }
@@ -218,9 +215,9 @@ TEST_F(SpawnTest, ALockOfForkIsNoneForASpawnedProcess) {
     }
     const Finding finding = examine().findings.front();
     EXPECT_EQ(finding.code, FindingCode::kUnpicklableObject);
-    EXPECT_THAT(finding.message.plain(),
-                HasSubstr("args[0] (Synchronized) was made for fork, and train.py:9 sends it to a "
-                          "process of spawn"));
+    EXPECT_THAT(finding,
+                Says("args[0] (Synchronized) was made for fork, and train.py:9 sends it to a "
+                     "process of spawn"));
     EXPECT_EQ(finding.message.plain().contains("worker 101 crashed"), !is_refused);
     EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("\"spawn\""));
   }
@@ -235,7 +232,7 @@ TEST_F(SpawnTest, ALockInATaskIsToBeGivenAtTheStart) {
                .line = 9});
   ends(kRoot, 1);
   const Finding finding = examine().findings.front();
-  EXPECT_THAT(finding.message.plain(), HasSubstr("train.py:9 puts a Synchronized of"));
+  EXPECT_THAT(finding, Says("train.py:9 puts a Synchronized of"));
   EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("initializer"));
 }
 
@@ -247,8 +244,8 @@ TEST_F(SpawnTest, WhatAWorkerCannotSendBackIsToBePlain) {
              .type = "sqlite3.Row"});
   ends(kRoot, 1);
   const Finding finding = examine().findings.front();
-  EXPECT_THAT(finding.message.plain(), HasSubstr("cannot send it back"));
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Return plain data"));
+  EXPECT_THAT(finding, Says("cannot send it back"));
+  EXPECT_THAT(finding, AdvisesFirst("Return plain data"));
 }
 
 TEST_F(SpawnTest, WhatStandsBelowTheGuardIsToBeMovedOutOfIt) {
@@ -260,8 +257,8 @@ TEST_F(SpawnTest, WhatStandsBelowTheGuardIsToBeMovedOutOfIt) {
                .cause = StartRefusal::kNotFoundThere,
                .message = "AttributeError: Can't get attribute 'work'",
                .file = has_main ? "/job/train.py" : ""});
-    EXPECT_THAT(examine().findings.front().remedies.front().title.plain(),
-                HasSubstr(has_main ? "outside the main guard" : "into a module file"));
+    EXPECT_THAT(examine().findings.front(),
+                AdvisesFirst(has_main ? "outside the main guard" : "into a module file"));
   }
 }
 
@@ -286,8 +283,7 @@ TEST_F(SpawnTest, TheMainModulesOwnWorkCountsNotItsImports) {
   ends(kRoot, 0);
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_EQ(verdict.findings.front().code, FindingCode::kMainModuleReimported);
-  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
+  EXPECT_THAT(verdict.findings.front(), Is(FindingCode::kMainModuleReimported, Severity::kWarning));
 }
 
 TEST_F(SpawnTest, AMainModuleThatCannotBeImported) {
@@ -376,8 +372,8 @@ TEST_F(ControlTest, ANameThatTheMainModuleHasIsNamed) {
   under_fork(0);
   const Finding finding = examine().findings.front();
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("lack scale, which their parent has"));
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Pass scale to the processes"));
+  EXPECT_THAT(finding, Says("lack scale, which their parent has"));
+  EXPECT_THAT(finding, AdvisesFirst("Pass scale to the processes"));
 }
 
 TEST_F(ControlTest, WhatStandsStillLongAfterItsLastStartFailsAsWell) {
@@ -445,9 +441,9 @@ TEST_F(SpawnTest, GenerationsOfTheSameProgramAreARecursion) {
   grew(kTooDeep, "had 5 generations of the same process");
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_EQ(verdict.findings.front().code, FindingCode::kRecursiveProcessCreation);
-  EXPECT_EQ(verdict.findings.front().confidence, Confidence::kLikely);
-  EXPECT_THAT(verdict.findings.front().message.plain(), HasSubstr("5 generations"));
+  EXPECT_THAT(verdict.findings.front(),
+              Is(FindingCode::kRecursiveProcessCreation, Confidence::kLikely));
+  EXPECT_THAT(verdict.findings.front(), Says("5 generations"));
 }
 
 TEST_F(SpawnTest, ManyBesideOneAnotherAreNoRecursion) {
@@ -476,7 +472,7 @@ TEST_F(SpawnTest, WhatCannotBeMadeAgainIsNamed) {
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.findings, SizeIs(1));
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kUnpicklableObject);
-  EXPECT_THAT(verdict.findings.front().message.plain(), HasSubstr("Broken.__init__()"));
+  EXPECT_THAT(verdict.findings.front(), Says("Broken.__init__()"));
 }
 
 TEST_F(SpawnTest, AScriptThatInsistsWasNotTried) {
@@ -574,9 +570,8 @@ TEST_F(SpawnOfLoaderTest, OneThatWasRefusedIsTheFindingAloneAndItsOwnWordIsTheSo
   ends(kRoot, 1);
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_EQ(verdict.findings[0].code, FindingCode::kMissingMainGuard);
-  EXPECT_EQ(verdict.findings[0].severity, Severity::kError);
-  EXPECT_THAT(verdict.findings[0].message.plain(), HasSubstr("loader.cc:68"));
+  EXPECT_THAT(verdict.findings[0], Is(FindingCode::kMissingMainGuard, Severity::kError));
+  EXPECT_THAT(verdict.findings[0], Says("loader.cc:68"));
   EXPECT_THAT(verdict.gaps, IsEmpty()) << "that it failed is explained";
   for (const Evidence& fact : verdict.findings[0].evidence)
     EXPECT_THAT(fact.source.plain(), HasSubstr("reference loader")) << fact.name;
@@ -588,9 +583,8 @@ TEST_F(SpawnOfLoaderTest, ItsGenerationsAreCounted) {
   grew(kTooDeep, "had 5 generations of the same process");
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_EQ(verdict.findings[0].code, FindingCode::kRecursiveProcessCreation);
-  EXPECT_EQ(verdict.findings[0].confidence, Confidence::kLikely);
-  EXPECT_THAT(verdict.findings[0].message.plain(), HasSubstr("5 generations"));
+  EXPECT_THAT(verdict.findings[0], Is(FindingCode::kRecursiveProcessCreation, Confidence::kLikely));
+  EXPECT_THAT(verdict.findings[0], Says("5 generations"));
 }
 
 TEST_F(SpawnOfLoaderTest, AFailureOfAnotherKindAndALoaderWithoutWorkersAreGaps) {

@@ -129,8 +129,7 @@ TEST(FindGrowth, ASlowLeakIsFoundIn260Seconds) {
   ASSERT_TRUE(growth);
   EXPECT_NEAR(growth->per_second, 0.5 * kMB, 0.05 * kMB);
   EXPECT_TRUE(growth->is_long_watched);
-  const auto seconds = must(time_to_limit(*growth, 1000 * kMB));
-  EXPECT_NEAR(seconds, 2000, 200);
+  EXPECT_NEAR(must(time_to_limit(*growth, 1000 * kMB)), 2000, 200);
 }
 
 TEST(FindGrowth, WhatWasThinnedWithAgeStillTells) {
@@ -140,8 +139,7 @@ TEST(FindGrowth, WhatWasThinnedWithAgeStillTells) {
     if (point.at < 2880 * kSecond && point.at % kSecond != 0) continue;
     kept.push_back(point);
   }
-  const auto growth = must(find_growth(kept));
-  EXPECT_NEAR(growth.per_second, 0.03 * kMB, 0.006 * kMB);
+  EXPECT_NEAR(must(find_growth(kept)).per_second, 0.03 * kMB, 0.006 * kMB);
 }
 
 struct Healthy {
@@ -189,8 +187,7 @@ TEST(StraightGrowth, IsFoundIn15Seconds) {
   EXPECT_TRUE(growth.is_brief);
   EXPECT_NEAR(growth.per_second, 7 * kMB, 0.5 * kMB);
   EXPECT_FALSE(reaches_limit_soon(growth, 10 * kMB));
-  const auto longer = must(find_byte_growth(series_of(40, line), {}));
-  EXPECT_FALSE(longer.is_brief);
+  EXPECT_FALSE(must(find_byte_growth(series_of(40, line), {})).is_brief);
 }
 
 TEST(StraightGrowth, IsNoWarmUpNoStepAndNothingThatStopped) {

@@ -275,8 +275,7 @@ TEST(Tune, TheBudgetIsKept) {
 TEST(Tune, HoweverLittleTimeThereIsOneSettingIsMeasured) {
   Sweep sweep(4);
   sweep.request.budget_s = 3;
-  const Verdict verdict = sweep.examine(pipeline(10, 1000));
-  EXPECT_TRUE(verdict.tune->chosen.has_value());
+  EXPECT_TRUE(sweep.examine(pipeline(10, 1000)).tune->chosen.has_value());
   EXPECT_EQ(sweep.tried.size(), 2U);
 }
 
@@ -340,10 +339,9 @@ TEST(TooManyWorkers, AreThoseThatDeliverNoMore) {
   sweep.request.configured_workers = 16;
   const Verdict verdict = sweep.examine(pipeline(10, 1000, 4));
   const Finding finding = must_find(verdict, FindingCode::kTooManyWorkers);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("16 workers deliver"));
+  EXPECT_THAT(finding, Says("16 workers deliver"));
   EXPECT_EQ(what_remedies_set(finding).size(), 1U);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding, Is(Severity::kWarning, Confidence::kLikely));
   EXPECT_FALSE(finding.runs.empty());
   EXPECT_EQ(chosen(verdict).workers, 4);
 }
@@ -383,7 +381,7 @@ TEST(ThreadOversubscription, IsProvenByTheSpeedWithOneThread) {
   sweep.request.configured_workers = 4;
   const Verdict verdict = sweep.examine(threads_that_hinder(0.5));
   const Finding finding = must_find(verdict, FindingCode::kThreadOversubscription);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("16 busy threads of 4 workers share 4 CPUs"));
+  EXPECT_THAT(finding, Says("16 busy threads of 4 workers share 4 CPUs"));
   EXPECT_FALSE(finding.remedies.front().settings.empty());
   EXPECT_FALSE(finding.remedies.front().confirmation) << "the reference loader is not the job";
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kThreadOversubscription);
@@ -412,8 +410,7 @@ TEST(ThreadOversubscription, IsNoneWhereOneThreadIsNoFaster) {
   Sweep sweep(4);
   sweep.busy_threads = 4;
   sweep.request.configured_workers = 4;
-  const Verdict verdict = sweep.examine(threads_that_hinder(1));
-  EXPECT_FALSE(find(verdict, FindingCode::kThreadOversubscription));
+  EXPECT_FALSE(find(sweep.examine(threads_that_hinder(1)), FindingCode::kThreadOversubscription));
   EXPECT_GE(count(sweep.tried, 4, TuneVariant::kOneThread), 1);
 }
 

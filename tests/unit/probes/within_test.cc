@@ -75,10 +75,9 @@ TEST(Within, HolderOfALockThatWaitsForRoomInAQueue) {
     const Verdict verdict = full_queue(pid, pid).examine();
     const Finding finding = must_find(verdict, FindingCode::kLockCycle);
     EXPECT_EQ(finding.severity, Severity::kError);
-    EXPECT_THAT(finding.message.plain(), HasSubstr("waits for a threading.Lock held by"));
-    EXPECT_THAT(finding.message.plain(),
-                HasSubstr("waits for room in a full queue.Queue (step, /srv/train.py:16)"));
-    EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Release the lock before"));
+    EXPECT_THAT(finding, Says("waits for a threading.Lock held by"));
+    EXPECT_THAT(finding, Says("waits for room in a full queue.Queue (step, /srv/train.py:16)"));
+    EXPECT_THAT(finding, AdvisesFirst("Release the lock before"));
     EXPECT_FALSE(find(verdict, FindingCode::kPythonLockInherited));
   }
 }
@@ -86,8 +85,7 @@ TEST(Within, HolderOfALockThatWaitsForRoomInAQueue) {
 TEST(Within, AQueueThatASignalHandlerMayEmptyIsNoError) {
   HangScene scene = full_queue(kTrainer, kTrainer);
   scene.info(kTrainer).signals_caught = uint64_t{1} << 9U;  // SIGUSR1
-  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kLockCycle).severity, Severity::kWarning);
 }
 
 TEST(Within, AQueueThatAnotherThreadEmptiesIsNoCircle) {
@@ -99,8 +97,7 @@ TEST(Within, AQueueThatAnotherThreadEmptiesIsNoCircle) {
 TEST(Within, LockWithoutAnOwnerNamesWhoeverMayHaveIt) {
   const Finding finding =
       must_find(full_queue(kTrainer, std::nullopt).examine(), FindingCode::kLockCycle);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("(step, /srv/train.py:16): whoever has the lock waits too"));
+  EXPECT_THAT(finding, Says("(step, /srv/train.py:16): whoever has the lock waits too"));
 }
 
 // The main thread is importing a module that started a thread and joins it; that imports it, too.
@@ -121,9 +118,9 @@ HangScene import_scene(bool main_imports) {
 TEST(Within, ThreadThatIsJoinedWhileItsModuleIsImported) {
   const Verdict verdict = import_scene(true).examine();
   const Finding finding = must_find(verdict, FindingCode::kLockCycle);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("waits for thread 150 to end"));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("a module that worker 101 is importing"));
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("while a module is imported"));
+  EXPECT_THAT(finding, Says("waits for thread 150 to end"));
+  EXPECT_THAT(finding, Says("a module that worker 101 is importing"));
+  EXPECT_THAT(finding, AdvisesFirst("while a module is imported"));
   EXPECT_FALSE(find(verdict, FindingCode::kPythonLockInherited));
 }
 
@@ -138,9 +135,9 @@ TEST(Within, TaskThatWaitsForATaskOfItsOwnExecutor) {
   wait_for_task(scene, thread, "whole");
   thread.stack.push_back(python("_WorkItem.run", kPool, 58));
   const Verdict verdict = scene.examine();
-  const Finding finding = must_find(verdict, FindingCode::kLockCycle);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("thread 150 of trainer 100 waits for the result "
-                                                 "of a task (concurrent.futures) (whole, "));
+  EXPECT_THAT(must_find(verdict, FindingCode::kLockCycle),
+              Says("thread 150 of trainer 100 waits for the result "
+                   "of a task (concurrent.futures) (whole, "));
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
 }
 
@@ -164,9 +161,9 @@ TEST(Within, APoolWhoseThreadForResultsHasEnded) {
   const Finding finding =
       must_find(pool_scene("Pool._handle_tasks").examine(), FindingCode::kWaitsForMissingThread);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("takes results in has ended"));
-  const Verdict healthy = pool_scene("Pool._handle_results").examine();
-  EXPECT_FALSE(find(healthy, FindingCode::kWaitsForMissingThread));
+  EXPECT_THAT(finding, Says("takes results in has ended"));
+  EXPECT_FALSE(
+      find(pool_scene("Pool._handle_results").examine(), FindingCode::kWaitsForMissingThread));
 }
 
 TEST(Within, APoolThatWasTerminatedGivesNoResult) {
@@ -265,8 +262,8 @@ TEST(Within, TaskOfAnExecutorThatAnotherThreadWaitsFor) {
   thread.stack.push_back(python("_WorkItem.run", kPool, 58));
   const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("thread 150 of trainer 100 waits for the result"));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("(widen, /srv/train.py:8)"));
+  EXPECT_THAT(finding, Says("thread 150 of trainer 100 waits for the result"));
+  EXPECT_THAT(finding, Says("(widen, /srv/train.py:8)"));
   scene.run(scene.main(kTrainer));
   EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle)) << "it may submit, or set a result";
 }
@@ -280,8 +277,8 @@ TEST(Within, TaskThatWaitsForATaskInASpawnedWorker) {
     ThreadSnapshot& thread = scene.add_thread(kWorker, kThread);
     wait_for_task(scene, thread, "whole");
     thread.stack.push_back(python("_WorkItem.run", kPool, 58));
-    const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
-    EXPECT_THAT(finding.message.plain(), HasSubstr("every thread of its process that could wake"));
+    EXPECT_THAT(must_find(scene.examine(), FindingCode::kLockCycle),
+                Says("every thread of its process that could wake"));
   }
 }
 
@@ -305,10 +302,9 @@ TEST(Within, ThreadThatTheTrainerJoinsIsNamed) {
   scene.stack(saver, {python("upload", "/srv/train.py", 9)});
   const Verdict verdict = scene.examine(20);
   const Finding finding = must_find(verdict, FindingCode::kConsumerStuck);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("trainer 100 waits for thread 150 to end (save, "));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("thread 150 of trainer 100 waits for a child "
-                                                 "process to end (upload, /srv/train.py:9)"));
+  EXPECT_THAT(finding, Says("trainer 100 waits for thread 150 to end (save, "));
+  EXPECT_THAT(finding, Says("thread 150 of trainer 100 waits for a child "
+                            "process to end (upload, /srv/train.py:9)"));
   EXPECT_THAT(verdict.wait_graphs.front().chain, ElementsAre("thread 100/100", "thread 100/150"));
 }
 
@@ -409,9 +405,9 @@ TEST(Within, ThreadThatAWorkerWaitsForIsNamed) {
                     {python("Queue.get", kQueue, 171), python("log", "/srv/train.py", 40)});
   const Verdict verdict = scene.examine(20);
   const Finding finding = must_find(verdict, FindingCode::kSlowSample);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("waits for an item of an empty queue.Queue"));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("(produce, /srv/train.py:29)"));
-  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("train.py:40")));
+  EXPECT_THAT(finding, Says("waits for an item of an empty queue.Queue"));
+  EXPECT_THAT(finding, Says("(produce, /srv/train.py:29)"));
+  EXPECT_THAT(finding, Not(Says("train.py:40")));
   EXPECT_THAT(
       verdict.wait_graphs.front().chain,
       ElementsAre("thread 100/100", "pipe 9000", "thread 101/101", testing::_, "thread 101/150"));
@@ -426,8 +422,7 @@ TEST(Within, OneOfTwoThreadsAtDifferentPlacesIsNotGuessed) {
     wait_for_child(scene, thread);
     scene.stack(thread, {python("produce", "/srv/train.py", tid)});
   }
-  const Finding finding = must_find(scene.examine(20), FindingCode::kSlowSample);
-  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("thread 150")));
+  EXPECT_THAT(must_find(scene.examine(20), FindingCode::kSlowSample), Not(Says("thread 150")));
 }
 
 // A thread that waits with the GIL, and no other that wants it.
@@ -444,7 +439,7 @@ HangScene gil_without_waiters() {
 TEST(Within, GilOfAThreadThatTheMainThreadWaitsFor) {
   const Finding finding =
       must_find(gil_without_waiters().examine(), FindingCode::kGilHeldWhileBlocked);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("; worker 101 waits for it"));
+  EXPECT_THAT(finding, Says("; worker 101 waits for it"));
 }
 
 TEST(Within, GilThatNobodyLacks) {
@@ -477,10 +472,10 @@ TEST(Within, QueueThatNoThreadIsLeftToFill) {
   const Verdict verdict = empty_queue().examine();
   const Finding finding = must_find(verdict, FindingCode::kWaitsForMissingThread);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("trainer 100 waits for an item of an empty queue.Queue (next, "
-                        "/srv/train.py:24): no other thread of the program is left to put one in"));
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("which thread was to do that"));
+  EXPECT_THAT(finding,
+              Says("trainer 100 waits for an item of an empty queue.Queue (next, "
+                   "/srv/train.py:24): no other thread of the program is left to put one in"));
+  EXPECT_THAT(finding, AdvisesFirst("which thread was to do that"));
   EXPECT_FALSE(find(verdict, FindingCode::kConsumerStuck));
 }
 
@@ -512,11 +507,9 @@ TEST(Within, QueuesOfTwoThreadsThatWaitForOneAnother) {
   add_filler(scene);
   const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("; thread 150 of trainer 100 waits for an item of an empty queue.Queue "
-                        "(pump, /srv/train.py:13): no other thread of the process is at work"));
-  EXPECT_THAT(finding.remedies.front().title.plain(),
-              HasSubstr("put, take and notify on every way"));
+  EXPECT_THAT(finding, Says("; thread 150 of trainer 100 waits for an item of an empty queue.Queue "
+                            "(pump, /srv/train.py:13): no other thread of the process is at work"));
+  EXPECT_THAT(finding, AdvisesFirst("put, take and notify on every way"));
 }
 
 TEST(Within, QueueOfAThreadThatTheMainThreadJoins) {
@@ -524,8 +517,8 @@ TEST(Within, QueueOfAThreadThatTheMainThreadJoins) {
   scene.wait_in_futex(scene.main(kTrainer), join_of(kThread));
   scene.stack(scene.main(kTrainer), {python("_shutdown", kThreading, 1540)});
   add_filler(scene);
-  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
-  EXPECT_THAT(finding.remedies.front().commands, ElementsAre(Message("queue.put(None)")));
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kLockCycle).remedies.front().commands,
+              ElementsAre(Message("queue.put(None)")));
 }
 
 TEST(Within, ThreadThatKeepsAProgramAliveThatIsThrough) {
@@ -540,7 +533,7 @@ TEST(Within, ThreadThatKeepsAProgramAliveThatIsThrough) {
     const Finding finding =
         must_find(scene.examine(40), timed ? FindingCode::kConsumerStuck : FindingCode::kLockCycle);
     EXPECT_EQ(finding.severity, Severity::kWarning);
-    EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("before the program does"));
+    EXPECT_THAT(finding, AdvisesFirst("before the program does"));
     if (timed) {
       EXPECT_THAT(
           finding.message.plain(),
@@ -554,7 +547,7 @@ TEST(Within, ItemsOfAQueueThatNoThreadIsLeftToFinish) {
   wait_in_condition(scene, scene.main(kTrainer),
                     {python("Queue.join", kQueue, 90), python("main", "/srv/train.py", 24)});
   const Finding finding = must_find(scene.examine(), FindingCode::kWaitsForMissingThread);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("is left to finish them"));
+  EXPECT_THAT(finding, Says("is left to finish them"));
   EXPECT_THAT(finding.remedies.front().commands, ElementsAre(Message("queue.task_done()")));
 }
 
@@ -567,18 +560,17 @@ TEST(Within, EventsOfTwoThreadsMayBeMeantUntilCtrlC) {
     wait_in_condition(scene, thread,
                       {python("Event.wait", kThreading, 620), python("run", "/srv/train.py", tid)});
   }
-  const Finding at_once = must_find(scene.examine(), FindingCode::kLockCycle);
-  EXPECT_EQ(at_once.severity, Severity::kInfo);
+  EXPECT_EQ(must_find(scene.examine(), FindingCode::kLockCycle).severity, Severity::kInfo);
   const Finding finding = must_find(scene.examine(40), FindingCode::kLockCycle);
   EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("nobody is left to wake them, unless a signal"));
+  EXPECT_THAT(finding, Says("nobody is left to wake them, unless a signal"));
 }
 
 TEST(Within, QueueThatASignalHandlerMayFillIsNoError) {
   HangScene scene = empty_queue();
   scene.info(kTrainer).signals_caught = uint64_t{1} << 14U;  // SIGTERM
-  const Finding finding = must_find(scene.examine(40), FindingCode::kWaitsForMissingThread);
-  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(must_find(scene.examine(40), FindingCode::kWaitsForMissingThread).severity,
+            Severity::kWarning);
 }
 
 bool is_called_closed(const HangScene& scene) {
@@ -609,8 +601,8 @@ TEST(Within, QueueWhoseFillerWaitsWithATimeout) {
   add_filler(scene).futex->timed = true;
   EXPECT_FALSE(is_called_closed(scene));
   const Finding finding = must_find(scene.examine(20), FindingCode::kConsumerStuck);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("queue.Queue, with a timeout (pump, "));
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("at the other end of that queue"));
+  EXPECT_THAT(finding, Says("queue.Queue, with a timeout (pump, "));
+  EXPECT_THAT(finding, AdvisesFirst("at the other end of that queue"));
 }
 
 TEST(Within, FeederOfAQueueInTheTrainerIsNoThreadThatForkLost) {
@@ -673,8 +665,7 @@ TEST(Across, AProgramThatComputesIsWaitedFor) {
   const Verdict verdict = scene.examine(kLong);
   const Finding finding = must_find(verdict, FindingCode::kConsumerStuck);
   EXPECT_EQ(finding.severity, Severity::kInfo);
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("; process 102 is at work (main, /srv/evaluate.py:3)"));
+  EXPECT_THAT(finding, Says("; process 102 is at work (main, /srv/evaluate.py:3)"));
 }
 
 TEST(Across, AProgramThatComputesBetweenShortSleepsIsWaitedFor) {
@@ -684,7 +675,7 @@ TEST(Across, AProgramThatComputesBetweenShortSleepsIsWaitedFor) {
   scene.wakes(scene.main(kOther));
   const Finding finding = must_find(scene.examine(kLong), FindingCode::kConsumerStuck);
   EXPECT_EQ(finding.severity, Severity::kInfo);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("; process 102 sleeps, and runs now and then"));
+  EXPECT_THAT(finding, Says("; process 102 sleeps, and runs now and then"));
 }
 
 TEST(Across, AProgramThatWaitsIsTheEndOfTheWait) {
@@ -692,7 +683,7 @@ TEST(Across, AProgramThatWaitsIsTheEndOfTheWait) {
   scene.wait_in_recv(scene.main(kOther), 7001, 0);
   const Finding finding = must_find(scene.examine(kLong), FindingCode::kConsumerStuck);
   EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("; process 102 waits for data from a socket"));
+  EXPECT_THAT(finding, Says("; process 102 waits for data from a socket"));
 }
 
 TEST(Across, AProgramThatWaitsForAFifoIsNamed) {
@@ -701,7 +692,7 @@ TEST(Across, AProgramThatWaitsForAFifoIsNamed) {
   const Verdict verdict = scene.examine(kLong);
   const Finding finding = must_find(verdict, FindingCode::kPipeWithoutPeer);
   EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("process 102 waits for someone to open"));
+  EXPECT_THAT(finding, Says("process 102 waits for someone to open"));
   EXPECT_FALSE(find(verdict, FindingCode::kConsumerStuck));
   EXPECT_EQ(verdict.wait_graphs.at(0).chain.back(), "thread 102/102");
 }
@@ -711,9 +702,8 @@ TEST(Across, AServerWhoseThreadComputesIsWaitedFor) {
   scene.run(scene.thread(kOther, kThread));
   const Finding finding = must_find(scene.examine(kLong), FindingCode::kSlowSample);
   EXPECT_EQ(finding.severity, Severity::kInfo);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 is in the middle of a batch"));
-  EXPECT_THAT(finding.message.plain(),
-              HasSubstr("; thread 150 of worker 102 is at work (answer, /srv/rows.py:8)"));
+  EXPECT_THAT(finding, Says("worker 101 is in the middle of a batch"));
+  EXPECT_THAT(finding, Says("; thread 150 of worker 102 is at work (answer, /srv/rows.py:8)"));
 }
 
 TEST(Across, AServerThatSleepsBesideAThreadThatLooksOnIsTheEndOfTheWait) {
@@ -725,22 +715,22 @@ TEST(Across, AServerThatSleepsBesideAThreadThatLooksOnIsTheEndOfTheWait) {
   scene.wakes(looks_on);
   const Finding finding = must_find(scene.examine(kLong), FindingCode::kSlowSample);
   EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("; thread 150 of worker 102 waits for data"));
+  EXPECT_THAT(finding, Says("; thread 150 of worker 102 waits for data"));
 }
 
 TEST(Across, AServerWithoutClientsIsNoSlowWorker) {
   HangScene scene = scene_of_a_server();
   scene.sleep(scene.thread(kOther, kThread));
   const Finding finding = must_find(scene.examine(kLong), FindingCode::kSlowSample);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 is in the middle of a batch"));
-  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("the same in")));
+  EXPECT_THAT(finding, Says("worker 101 is in the middle of a batch"));
+  EXPECT_THAT(finding, Not(Says("the same in")));
 }
 
 TEST(Across, AWorkerThatLetsClientsInMayBeTheOneThatIsLate) {
   HangScene scene;
   let_clients_in(scene, scene.main(kOther));
-  const Finding finding = must_find(scene.examine(kLong), FindingCode::kSlowSample);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 102 is in the middle of a batch"));
+  EXPECT_THAT(must_find(scene.examine(kLong), FindingCode::kSlowSample),
+              Says("worker 102 is in the middle of a batch"));
 }
 
 }  // namespace

@@ -54,8 +54,7 @@ constexpr std::string_view kCpus =
     "intr 5 0 0\n";
 
 TEST(CpuStat, WhatOthersTookOfAVirtualMachineIsBusyAndWaitsForDisksAreNot) {
-  const auto times = must(parse_cpu_stat(kCpus));
-  EXPECT_THAT(times,
+  EXPECT_THAT(must(parse_cpu_stat(kCpus)),
               testing::ElementsAre(CpuTime{.number = 0, .busy_ticks = 21, .total_ticks = 131},
                                    CpuTime{.number = 7, .busy_ticks = 23, .total_ticks = 133}));
 }

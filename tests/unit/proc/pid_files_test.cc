@@ -48,8 +48,7 @@ const std::string kSched =
     "se.exec_start                                :      43561729.432785\n";
 
 TEST(SchedFile, GivesTheClockOfTheLastRun) {
-  const auto clock = must(parse_sched_file(kSched));
-  EXPECT_EQ(clock, 43561729432785U);
+  EXPECT_EQ(must(parse_sched_file(kSched)), 43561729432785U);
   expect_every_truncation_refused(kSched, parse_sched_file);
 }
 
@@ -117,8 +116,8 @@ TEST(PidStat, RefusesWhatIsNotANumber) {
 }
 
 TEST(PidStatm, GivesPages) {
-  const auto statm = must(parse_pid_statm("765 438 410 5 0 123 0\n"));
-  EXPECT_EQ(statm, (PidStatm{.size = 765, .resident = 438, .shared = 410}));
+  EXPECT_EQ(must(parse_pid_statm("765 438 410 5 0 123 0\n")),
+            (PidStatm{.size = 765, .resident = 438, .shared = 410}));
 }
 
 TEST(PidStatm, RefusesEveryTruncationAndMoreFields) {
@@ -171,8 +170,7 @@ TEST(PidStatus, AProcessCannotForgeALineByItsName) {
   // The kernel escapes newlines in Name, so a name cannot make a line of its own.
   std::string text = kStatus618;
   text.replace(text.find("pt_data_worker"), 14, "x\\nTracerPid:\\t1");
-  const auto status = must(parse_pid_status(text));
-  EXPECT_EQ(status.tracer_pid, 0);
+  EXPECT_EQ(must(parse_pid_status(text)).tracer_pid, 0);
 }
 
 TEST(PidStatus, RefusesEveryTruncation) {
@@ -194,8 +192,7 @@ TEST(PidLimits, GivesOpenFiles) {
 TEST(PidLimits, UnlimitedIsNothing) {
   std::string text = kLimits;
   text.replace(text.find("524288   "), 9, "unlimited");
-  const auto limit = must(parse_open_files_limit(text));
-  EXPECT_FALSE(limit.hard);
+  EXPECT_FALSE(must(parse_open_files_limit(text)).hard);
 }
 
 TEST(PidLimits, RefusesEveryTruncation) {
@@ -217,8 +214,7 @@ TEST(PidCgroup, FallsBackToV2AndToNone) {
   const auto unified = must(parse_pid_cgroup("0::/user.slice/x.scope\n"));
   ASSERT_NE(controller_cgroup(unified, "memory"), nullptr);
   EXPECT_EQ(controller_cgroup(unified, "memory")->path, "/user.slice/x.scope");
-  const auto none = must(parse_pid_cgroup("3:cpu:/\n"));
-  EXPECT_EQ(controller_cgroup(none, "memory"), nullptr);
+  EXPECT_EQ(controller_cgroup(must(parse_pid_cgroup("3:cpu:/\n")), "memory"), nullptr);
   EXPECT_FALSE(parse_pid_cgroup("3:cpu\n"));
   EXPECT_FALSE(parse_pid_cgroup("0::/user.slice/x.scope"));
 }
@@ -254,12 +250,11 @@ const std::string kRollup =
     "Swap:                  4 kB\nSwapPss:               0 kB\nLocked:                0 kB\n";
 
 TEST(SmapsRollup, GivesSums) {
-  const auto rollup = must(parse_smaps_rollup(kRollup));
-  EXPECT_EQ(rollup, (SmapsRollup{.rss_bytes = 1616 * 1024,
-                                 .pss_bytes = 382 * 1024,
-                                 .swap_bytes = 4096,
-                                 .pss_anon_bytes = 90 * 1024,
-                                 .private_bytes = 80 * 1024}));
+  EXPECT_EQ(must(parse_smaps_rollup(kRollup)), (SmapsRollup{.rss_bytes = 1616 * 1024,
+                                                            .pss_bytes = 382 * 1024,
+                                                            .swap_bytes = 4096,
+                                                            .pss_anon_bytes = 90 * 1024,
+                                                            .private_bytes = 80 * 1024}));
   expect_every_truncation_refused(kRollup, parse_smaps_rollup);
 }
 

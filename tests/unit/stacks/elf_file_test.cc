@@ -21,8 +21,6 @@
 namespace dlprobe {
 namespace {
 
-using testing::HasSubstr;
-
 std::shared_ptr<ElfFile> open_elf(const std::string& path) {
   auto file = ElfFile::open(UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), path);
   EXPECT_TRUE(file) << to_string(file.error());

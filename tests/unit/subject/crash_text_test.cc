@@ -60,8 +60,7 @@ TEST(CrashText, OfTooManyThreadsTheOneThatCrashedMayBeLeftOut) {
   ASSERT_TRUE(left_out);
   EXPECT_EQ(left_out->file, "");
   EXPECT_EQ(left_out->type, "");
-  const auto shown = must(parse_crash(kWho + kAbort + "\n" + others));
-  EXPECT_EQ(shown.file, "/job/pack.py");
+  EXPECT_EQ(must(parse_crash(kWho + kAbort + "\n" + others)).file, "/job/pack.py");
 }
 
 TEST(CrashText, OfSeveralThreadsTheOneThatCrashed) {

@@ -18,7 +18,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 
 std::string folder_of(const PythonShim& shim) {
   const std::string path = shim.environment().front().second;

@@ -63,8 +63,8 @@ TEST(LoaderFault, MemoryGrowsAtTheRateThatWasAskedFor) {
   EXPECT_EQ(leak.worker, 1);
   EXPECT_EQ(leak.as<Growth>()->lasts, std::chrono::seconds(7));
   EXPECT_FALSE(leak.shm.has_value());
-  const auto copies = must(effects("copy-on-write-growth:size=64m", plan));
-  EXPECT_EQ(copies.as<Growth>()->shared_bytes, uint64_t{64} << 20);
+  EXPECT_EQ(must(effects("copy-on-write-growth:size=64m", plan)).as<Growth>()->shared_bytes,
+            uint64_t{64} << 20);
   const auto backlog = must(effects("prefetch-backlog:rate=32m,seconds=10", plan));
   EXPECT_EQ(backlog.as<Growth>()->rate, uint64_t{16} << 20) << "of each worker";
   EXPECT_GT(backlog.as<Growth>()->ahead, plan.workers * plan.prefetch_factor);
@@ -110,12 +110,10 @@ TEST(LoaderFault, ParametersOfAHang) {
   const auto stopped = must(effects("worker-stopped:after=7,worker=1"));
   EXPECT_EQ(stopped.after, 7);
   EXPECT_EQ(stopped.worker, 1);
-  const auto slow = must(effects("slow-sample:seconds=2"));
-  EXPECT_EQ(slow.as<Hang>()->sample_time, std::chrono::seconds(2));
-  const auto blocking = must(effects("fork-lost-thread-pool"));
-  EXPECT_FALSE(blocking.as<Hang>()->spins);
-  const auto spinning = must(effects("fork-lost-thread-pool:wait=spinning"));
-  EXPECT_TRUE(spinning.as<Hang>()->spins);
+  EXPECT_EQ(must(effects("slow-sample:seconds=2")).as<Hang>()->sample_time,
+            std::chrono::seconds(2));
+  EXPECT_FALSE(must(effects("fork-lost-thread-pool")).as<Hang>()->spins);
+  EXPECT_TRUE(must(effects("fork-lost-thread-pool:wait=spinning")).as<Hang>()->spins);
 }
 
 TEST(LoaderFault, ParametersOfADeath) {
