@@ -115,15 +115,14 @@ class FileDescriptor(Base):
                 self.assertIn(said, done.stderr)
 
     def test_nothing_is_left_when_dlprobe_is_stopped_or_killed_in_the_middle(self):
-        for method in ("fork", "forkserver"):
-            for number in (signal.SIGINT, signal.SIGKILL):
-                with self.subTest(method=method, signal=number), subprocess.Popen(
-                        [DLPROBE, "deadlock", "-q", "--fault", "worker-stopped", "--start-method", method],
-                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
-                    self.assertTrue(wait_until(lambda: "T" in descendants().values()))
-                    process.send_signal(number)
-                    process.wait(TIMEOUT)
-                    self.assertTrue(wait_until(lambda: not descendants()), descendants())
+        for method, number in (("fork", signal.SIGINT), ("forkserver", signal.SIGKILL)):
+            with self.subTest(method=method, signal=number), subprocess.Popen(
+                    [DLPROBE, "deadlock", "-q", "--fault", "worker-stopped", "--start-method", method],
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+                self.assertTrue(wait_until(lambda: "T" in descendants().values()))
+                process.send_signal(number)
+                process.wait(TIMEOUT)
+                self.assertTrue(wait_until(lambda: not descendants()), descendants())
 
 
 class Memory(Base):

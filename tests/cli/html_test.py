@@ -53,7 +53,7 @@ with first:
     second.acquire()
 """
 
-WIDTHS = (375, 400, 600, 900, 1250, 1600, 2200, 3840)
+WIDTHS = (375, 600, 900, 1250, 2200, 3840)  # of each layout
 
 # What cannot be read at this width: hidden by its box, beyond the page, or to be scrolled to without a hint or a key.
 CUT = """(() => {
@@ -399,8 +399,10 @@ class Html(unittest.TestCase):
         self.assertLess(self.browser.value("document.querySelectorAll('.chart')[0].querySelectorAll('.event').length"), 50)
 
     def test_it_prints(self):
-        for _name, _path in self.each_page():
-            self.assertTrue(self.browser.pdf().startswith(b"%PDF"))
+        for name in ("lost-batch", "hang", "many-ranks", "healthy-gate"):
+            with self.subTest(name):
+                self.browser.open(self.pages[name])
+                self.assertTrue(self.browser.pdf().startswith(b"%PDF"))
 
 
 if __name__ == "__main__":

@@ -312,8 +312,8 @@ TEST_F(DataTest, PartsThatOverlapAreNamed) {
   reads(103, {212, 300});
   ASSERT_THAT(found(), SizeIs(1));
   EXPECT_EQ(found().front().processes, std::vector({key_of(101), key_of(102)}));
-  EXPECT_THAT(found().front(), Says("12 of 112 compared are equal"));
-  EXPECT_THAT(found().front(), Says("harmless if they are to share some"));
+  EXPECT_THAT(found().front(),
+              Says("12 of 112 compared are equal", "harmless if they are to share some"));
   EXPECT_THAT(found().front(), AdvisesFirst("do not overlap"));
 }
 

@@ -56,8 +56,7 @@ TEST(Deadlock, MutexOfAThreadOfTheParent) {
   scene.wait_in_futex(scene.main(kWorker), mutex_of(150));
   const Finding finding = must_find(scene.examine(), FindingCode::kForkInheritedLock);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_THAT(finding, Says("thread 150"));
-  EXPECT_THAT(finding, Says("trainer 100"));
+  EXPECT_THAT(finding, Says("thread 150", "trainer 100"));
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kWorker)});
   EXPECT_FALSE(finding.remedies.empty());
 }
@@ -2183,8 +2182,8 @@ TEST(Deadlock, ARankInACollectiveOperationWaitsForTheOneThatStandsElsewhere) {
   const Finding finding = must_find(scene.examine(12), FindingCode::kConsumerStuck);
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kRank)});
-  EXPECT_THAT(finding, Says("whose other end only its own process holds"));
-  EXPECT_THAT(finding, Says("trainer 100 waits, too"));
+  EXPECT_THAT(finding,
+              Says("whose other end only its own process holds", "trainer 100 waits, too"));
 }
 
 TEST(Deadlock, ARankInACollectiveOperationWaitsForTheOneThatSleeps) {

@@ -177,8 +177,7 @@ TEST_F(ExitsTest, KernelLogNamesTheVictimAndTheGroup) {
   scene.exit_with(kParent, 2, 1);
   const Finding finding = only();
   EXPECT_THAT(finding, Is(FindingCode::kOomKilledByCgroup, Severity::kError, Confidence::kCertain));
-  EXPECT_THAT(finding, Says("worker 101"));
-  EXPECT_THAT(finding, Says("cgroup /job reached its memory limit of 64.0 MiB"));
+  EXPECT_THAT(finding, Says("worker 101", "cgroup /job reached its memory limit of 64.0 MiB"));
   EXPECT_THAT(what_remedies_set(finding),
               testing::ElementsAre("prefetch_factor=1 and num_workers=1"));
 }
@@ -400,8 +399,7 @@ TEST_F(ExitsTest, AWholeJobThatIsStopped) {
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
   EXPECT_EQ(finding.processes.size(), 4U);
-  EXPECT_THAT(finding, Says("all 4 processes of the job"));
-  EXPECT_THAT(finding, Says("scheduler"));
+  EXPECT_THAT(finding, Says("all 4 processes of the job", "scheduler"));
 }
 
 TEST_F(ExitsTest, InterruptedByTheUser) {
@@ -458,8 +456,7 @@ TEST_F(ExitsTest, AStackWithoutRoomForTheHandlerOverflowed) {
   sent(1.0001, 101, SIGSEGV, 128, 101);
   scene.exit_by_signal(101, 1.01, SIGSEGV);
   scene.run().processes[1].stack_limit = Limit{.soft = kMiB, .hard = std::nullopt};
-  EXPECT_THAT(only(), Says("overflowed its stack"));
-  EXPECT_THAT(only(), Says("1.0 MiB of stack (ulimit -s)"));
+  EXPECT_THAT(only(), Says("overflowed its stack", "1.0 MiB of stack (ulimit -s)"));
   scene.run().signals.front().thread = 102;
   EXPECT_THAT(only(), Says("the stack of another thread"));
   scene.run().signals.back().code = -6;
@@ -898,8 +895,7 @@ TEST_F(Raised, ATrainerThatRaisesItAgainIsNotWhereItBegan) {
   scene.exit_with(kParent, 1.3, 1);
   const Finding finding = only();
   EXPECT_THAT(finding, Is(FindingCode::kUncaughtException, Confidence::kCertain));
-  EXPECT_THAT(finding, Says("worker 102 failed"));
-  EXPECT_THAT(finding, Says("data.py:7 in __getitem__"));
+  EXPECT_THAT(finding, Says("worker 102 failed", "data.py:7 in __getitem__"));
 }
 
 TEST_F(Raised, WhatItWasRaisedFromIsTheCause) {
@@ -988,8 +984,7 @@ TEST_F(Raised, AThreadThatDiedIsWhyItsConsumerWaitedInVain) {
   failed(6, kParent, Ended::kProcess, "");
   scene.run().start_events.back().again = "Empty";
   scene.exit_with(kParent, 6.1, 1);
-  EXPECT_THAT(only(), Says("a thread of trainer"));
-  EXPECT_THAT(only(), Says("in prefetch"));
+  EXPECT_THAT(only(), Says("a thread of trainer", "in prefetch"));
 }
 
 TEST_F(Raised, ARankThatLeftBeforeOthersFailedInACollectiveIsNamed) {
@@ -1548,8 +1543,8 @@ TEST_F(Raised, AThreadIsNotWhyAProgramLeavesByItsHandlerOfASignal) {
   sent(2.9, kParent, SIGTERM, 0, kParent);
   const Finding finding = only();
   EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_THAT(finding, Says("sent SIGTERM by itself, caught it and exited"));
-  EXPECT_THAT(finding, Says("before, an uncaught exception ended a thread"));
+  EXPECT_THAT(finding, Says("sent SIGTERM by itself, caught it and exited",
+                            "before, an uncaught exception ended a thread"));
 }
 
 TEST_F(Raised, AWorkerThatIsLostIsToldWhereItsProgramEndsWell) {
@@ -1630,8 +1625,7 @@ TEST_F(Raised, ASignalThatWasCaughtIsWhyItLeft) {
   scene.exit_with(kParent, 1.3, 1);
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
-  EXPECT_THAT(finding, Says("was sent SIGTERM by process"));
-  EXPECT_THAT(finding, Says("exited with code 0"));
+  EXPECT_THAT(finding, Says("was sent SIGTERM by process", "exited with code 0"));
 }
 
 TEST_F(Raised, ATaskThatFailedIsTheCauseThoughItsPoolEndsItsWorkers) {
@@ -1667,8 +1661,7 @@ TEST_F(Raised, AChildThatFailedJustBeforeIsToldBesideIt) {
   scene.exit_with(kDecoder, 1, 3);
   failed(1.2, kParent, Ended::kProcess, "train");
   scene.exit_with(kParent, 1.3, 1);
-  EXPECT_THAT(only(), Says("just before, process 401"));
-  EXPECT_THAT(only(), Says("exited with code 3"));
+  EXPECT_THAT(only(), Says("just before, process 401", "exited with code 3"));
   EXPECT_EQ(only().confidence, Confidence::kLikely);
 }
 
@@ -1754,8 +1747,7 @@ TEST_F(Refused, WhatTheGroupCountedIsItsLimit) {
   read(key_of(kParent), 1, 8);
   const Finding finding = only();
   EXPECT_THAT(finding, Is(FindingCode::kProcessLimitReached, Confidence::kCertain));
-  EXPECT_THAT(finding, Says("at train.py:13 in main"));
-  EXPECT_THAT(finding, Says("pids.max"));
+  EXPECT_THAT(finding, Says("at train.py:13 in main", "pids.max"));
   EXPECT_THAT(finding.remedies.front().commands.front().plain(),
               HasSubstr("/sys/fs/cgroup/pids/job/pids.max"));
 }

@@ -86,8 +86,7 @@ TEST_F(FailedRanks, ARankForWhichTheLauncherEndsTheOthersIsTheCause) {
   scene.exit_with(100, 3, 7);
   tell(1, 2, {.kind = StartEventKind::kMpiReady});
   EXPECT_EQ(first().code, FindingCode::kWorkerExited);
-  EXPECT_THAT(first(), Says("rank 2 (103) exited by itself with code 7"));
-  EXPECT_THAT(first(), Says("as MPI_Abort does"));
+  EXPECT_THAT(first(), Says("rank 2 (103) exited by itself with code 7", "as MPI_Abort does"));
   tell(1.9, 2,
        {.kind = StartEventKind::kExits,
         .message = "sys.exit",

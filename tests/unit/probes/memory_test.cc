@@ -710,8 +710,7 @@ TEST(PrefetchBacklog, AStandingOneIsToldWhereItIsLarge) {
       must_find(with_segments([](int) { return 16; }, in_worker), FindingCode::kPrefetchBacklog);
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_EQ(number(finding, "waiting"), int64_t{1} << 30);
-  EXPECT_THAT(finding, Says("16 tensors of 1.0 GiB together"));
-  EXPECT_THAT(finding, Says("12 %"));
+  EXPECT_THAT(finding, Says("16 tensors of 1.0 GiB together", "12 %"));
 }
 
 TEST(PrefetchBacklog, ItsNamedFilesAreKnownByThePidInTheContainer) {

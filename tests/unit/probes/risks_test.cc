@@ -52,8 +52,7 @@ TEST(Risks, ATeamThatTheWorkersWouldWaitFor) {
   const Finding finding = must_find(verdict, FindingCode::kForkUnsafeLibraryLoaded);
   EXPECT_THAT(finding, Is(Severity::kWarning, Confidence::kCertain));
   EXPECT_EQ(finding.processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
-  EXPECT_THAT(finding, Says("libgomp.so.1"));
-  EXPECT_THAT(finding, Says("and 1 more"));
+  EXPECT_THAT(finding, Says("libgomp.so.1", "and 1 more"));
   EXPECT_EQ(verdict.findings.size(), 1U);
 }
 

@@ -74,11 +74,13 @@ ShmSegment unlinked_tensor(int32_t creator, uint64_t inode, uint64_t size, int32
 ShmSegment foreign_block(uint64_t inode, uint64_t size, int32_t pid, std::string comm);
 ShmSegment semaphore(uint64_t inode, double age_s);
 
-/// A finding of whose message, or first remedy's title, that is a part.
-MATCHER_P(Says, words, "") {
-  return testing::ExplainMatchResult(testing::HasSubstr(words), arg.message.plain(),
-                                     result_listener);
+/// A finding whose message has these parts.
+auto Says(const auto&... words) {
+  return testing::Field(
+      "message", &Finding::message,
+      testing::Property("plain", &Message::plain, testing::AllOf(testing::HasSubstr(words)...)));
 }
+/// One whose first remedy has that in its title.
 MATCHER_P(AdvisesFirst, words, "") {
   return testing::ExplainMatchResult(testing::HasSubstr(words), arg.remedies.front().title.plain(),
                                      result_listener);

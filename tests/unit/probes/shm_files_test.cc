@@ -459,8 +459,7 @@ Scene blocks_since(int from) {
 TEST(ShmGrowingFiles, AreToldByTheirAgeInOneLook) {
   const Finding leak = must_find(blocks_since(4).examine(), FindingCode::kShmLeak);
   EXPECT_THAT(leak.message.plain(), testing::StartsWith("the job leaks named shared memory"));
-  EXPECT_THAT(leak, Says("5.0 per second more"));
-  EXPECT_THAT(leak, Says("since its start"));
+  EXPECT_THAT(leak, Says("5.0 per second more", "since its start"));
   EXPECT_FALSE(find(blocks_since(14).examine(), FindingCode::kShmLeak))
       << "what comes and goes is young";
 }

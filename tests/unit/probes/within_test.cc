@@ -75,8 +75,8 @@ TEST(Within, HolderOfALockThatWaitsForRoomInAQueue) {
     const Verdict verdict = full_queue(pid, pid).examine();
     const Finding finding = must_find(verdict, FindingCode::kLockCycle);
     EXPECT_EQ(finding.severity, Severity::kError);
-    EXPECT_THAT(finding, Says("waits for a threading.Lock held by"));
-    EXPECT_THAT(finding, Says("waits for room in a full queue.Queue (step, /srv/train.py:16)"));
+    EXPECT_THAT(finding, Says("waits for a threading.Lock held by",
+                              "waits for room in a full queue.Queue (step, /srv/train.py:16)"));
     EXPECT_THAT(finding, AdvisesFirst("Release the lock before"));
     EXPECT_FALSE(find(verdict, FindingCode::kPythonLockInherited));
   }
@@ -118,8 +118,8 @@ HangScene import_scene(bool main_imports) {
 TEST(Within, ThreadThatIsJoinedWhileItsModuleIsImported) {
   const Verdict verdict = import_scene(true).examine();
   const Finding finding = must_find(verdict, FindingCode::kLockCycle);
-  EXPECT_THAT(finding, Says("waits for thread 150 to end"));
-  EXPECT_THAT(finding, Says("a module that worker 101 is importing"));
+  EXPECT_THAT(finding,
+              Says("waits for thread 150 to end", "a module that worker 101 is importing"));
   EXPECT_THAT(finding, AdvisesFirst("while a module is imported"));
   EXPECT_FALSE(find(verdict, FindingCode::kPythonLockInherited));
 }
@@ -262,8 +262,8 @@ TEST(Within, TaskOfAnExecutorThatAnotherThreadWaitsFor) {
   thread.stack.push_back(python("_WorkItem.run", kPool, 58));
   const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding, Says("thread 150 of trainer 100 waits for the result"));
-  EXPECT_THAT(finding, Says("(widen, /srv/train.py:8)"));
+  EXPECT_THAT(finding,
+              Says("thread 150 of trainer 100 waits for the result", "(widen, /srv/train.py:8)"));
   scene.run(scene.main(kTrainer));
   EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle)) << "it may submit, or set a result";
 }
@@ -405,8 +405,8 @@ TEST(Within, ThreadThatAWorkerWaitsForIsNamed) {
                     {python("Queue.get", kQueue, 171), python("log", "/srv/train.py", 40)});
   const Verdict verdict = scene.examine(20);
   const Finding finding = must_find(verdict, FindingCode::kSlowSample);
-  EXPECT_THAT(finding, Says("waits for an item of an empty queue.Queue"));
-  EXPECT_THAT(finding, Says("(produce, /srv/train.py:29)"));
+  EXPECT_THAT(finding,
+              Says("waits for an item of an empty queue.Queue", "(produce, /srv/train.py:29)"));
   EXPECT_THAT(finding, Not(Says("train.py:40")));
   EXPECT_THAT(
       verdict.wait_graphs.front().chain,
@@ -702,8 +702,8 @@ TEST(Across, AServerWhoseThreadComputesIsWaitedFor) {
   scene.run(scene.thread(kOther, kThread));
   const Finding finding = must_find(scene.examine(kLong), FindingCode::kSlowSample);
   EXPECT_EQ(finding.severity, Severity::kInfo);
-  EXPECT_THAT(finding, Says("worker 101 is in the middle of a batch"));
-  EXPECT_THAT(finding, Says("; thread 150 of worker 102 is at work (answer, /srv/rows.py:8)"));
+  EXPECT_THAT(finding, Says("worker 101 is in the middle of a batch",
+                            "; thread 150 of worker 102 is at work (answer, /srv/rows.py:8)"));
 }
 
 TEST(Across, AServerThatSleepsBesideAThreadThatLooksOnIsTheEndOfTheWait) {
