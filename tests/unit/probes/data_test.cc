@@ -193,6 +193,7 @@ class DataTest : public ::testing::Test {
   std::vector<Finding> found() const {
     return probes::data::kProbe.examine(scene_.recording).findings;
   }
+  Finding only() const { return only_finding(probes::data::kProbe.examine(scene_.recording)); }
 
  private:
   void tell(StartEvent event) {
@@ -207,8 +208,7 @@ class DataTest : public ::testing::Test {
 TEST_F(DataTest, WorkersThatDrawFromCopiesOfOneGeneratorAreNamed) {
   draws(101, "aa");
   draws(102, "aa");
-  ASSERT_THAT(found(), SizeIs(1));
-  const Finding finding = found().front();
+  const Finding finding = only();
   EXPECT_THAT(finding,
               Is(FindingCode::kRandomNumbersRepeated, Severity::kWarning, Confidence::kLikely));
   EXPECT_EQ(finding.processes, std::vector({key_of(101), key_of(102)}));
@@ -224,8 +224,7 @@ TEST_F(DataTest, AllGeneratorsThatAreEqualAreSeeded) {
     draws(pid, "aa", "dataset.flip.rng");
     draws(pid, "bb", "dataset.crop.rng");
   }
-  ASSERT_THAT(found(), SizeIs(1));
-  const auto lines = [&] { return found().front().remedies.front().commands; };
+  const auto lines = [&] { return only().remedies.front().commands; };
   ASSERT_THAT(lines(), SizeIs(5));
   EXPECT_THAT(lines().at(2).plain(), HasSubstr("info.dataset.flip.rng.seed("));
   EXPECT_THAT(lines().at(3).plain(), HasSubstr("info.dataset.crop.rng.seed("));
@@ -236,8 +235,7 @@ TEST_F(DataTest, AMethodThatSeedsAllGeneratorsIsNamed) {
     draws(pid, "aa", "dataset.flip.rng", 77, "dataset.set_random_seed");
     draws(pid, "bb", "dataset.crop.rng", 77, "dataset.set_random_seed");
   }
-  ASSERT_THAT(found(), SizeIs(1));
-  const auto lines = found().front().remedies.front().commands;
+  const auto lines = only().remedies.front().commands;
   ASSERT_THAT(lines, SizeIs(4));
   EXPECT_THAT(lines.at(2).plain(), HasSubstr("info.dataset.set_random_seed(info.seed"));
 }
@@ -245,9 +243,8 @@ TEST_F(DataTest, AMethodThatSeedsAllGeneratorsIsNamed) {
 TEST_F(DataTest, AGeneratorOfTheLibraryIsSeededByItsModule) {
   draws(101, "aa", "numpy.random");
   draws(102, "aa", "numpy.random");
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_THAT(found().front(), Says("the generator of numpy.random began"));
-  EXPECT_THAT(found().front().remedies.front().commands.at(2).plain(),
+  EXPECT_THAT(only(), Says("the generator of numpy.random began"));
+  EXPECT_THAT(only().remedies.front().commands.at(2).plain(),
               HasSubstr("    numpy.random.seed(info.seed % 2**32)"));
 }
 
@@ -262,18 +259,16 @@ TEST_F(DataTest, GeneratorsThatBeganInStatesOfTheirOwnAreNot) {
 TEST_F(DataTest, ProcessesThatDrawFromCopiesOfOneGeneratorAreNamed) {
   process_draws({.pid = 501, .start_ticks = 10}, "RNG");
   process_draws({.pid = 502, .start_ticks = 11}, "RNG");
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_EQ(found().front().message.plain(),
+  EXPECT_EQ(only().message.plain(),
             "process 501 and process 502 draw the same random numbers: each has a copy of RNG "
             "(numpy.random.RandomState); started at train.py:40 in main");
-  EXPECT_EQ(found().front().remedies.front().commands.at(1).plain(), "    RNG.seed()");
+  EXPECT_EQ(only().remedies.front().commands.at(1).plain(), "    RNG.seed()");
 }
 
 TEST_F(DataTest, AGeneratorThatAProcessWasGivenIsToBeMadeInIt) {
   process_draws({.pid = 501, .start_ticks = 10}, "args[0].rng");
   process_draws({.pid = 502, .start_ticks = 11}, "args[0].rng");
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_THAT(found().front().remedies.front().commands.front().plain(),
+  EXPECT_THAT(only().remedies.front().commands.front().plain(),
               HasSubstr("rng = numpy.random.default_rng([seed, number])"));
 }
 
@@ -288,8 +283,7 @@ TEST_F(DataTest, EachEpochAndEachGeneratorOfADataSetIsOneFinding) {
     draws(pid, "aa", "dataset.rng", pid < 200 ? 77 : 78);
     draws(pid, "cc", "dataset.noise", pid < 200 ? 77 : 78);
   }
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_EQ(found().front().processes, std::vector({key_of(101), key_of(102)}));
+  EXPECT_EQ(only().processes, std::vector({key_of(101), key_of(102)}));
 }
 
 TEST_F(DataTest, WorkersThatReadTheSameSamplesAreNamed) {
@@ -297,8 +291,7 @@ TEST_F(DataTest, WorkersThatReadTheSameSamplesAreNamed) {
     reads(pid, {0, 4});
     reads(pid, {0, 6});
   }
-  ASSERT_THAT(found(), SizeIs(1));
-  const Finding finding = found().front();
+  const Finding finding = only();
   EXPECT_THAT(finding, Is(FindingCode::kSamplesRepeated, Severity::kWarning));
   EXPECT_EQ(finding.message.plain(),
             "worker 101 and worker 102 and 1 more deliver the same samples: 6 of 6 compared are "
@@ -310,19 +303,16 @@ TEST_F(DataTest, PartsThatOverlapAreNamed) {
   reads(101, {0, 112});
   reads(102, {100, 212});
   reads(103, {212, 300});
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_EQ(found().front().processes, std::vector({key_of(101), key_of(102)}));
-  EXPECT_THAT(found().front(),
-              Says("12 of 112 compared are equal", "harmless if they are to share some"));
-  EXPECT_THAT(found().front(), AdvisesFirst("do not overlap"));
+  EXPECT_EQ(only().processes, std::vector({key_of(101), key_of(102)}));
+  EXPECT_THAT(only(), Says("12 of 112 compared are equal", "harmless if they are to share some"));
+  EXPECT_THAT(only(), AdvisesFirst("do not overlap"));
 }
 
 // The lowest 200 of the one end at 199, and the other has some of these.
 TEST_F(DataTest, OfManySamplesTheLowestAreCompared) {
   reads(101, {0, 400});
   reads(102, {100, 500});
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_THAT(found().front(), Says("100 of 100 compared are equal"));
+  EXPECT_THAT(only(), Says("100 of 100 compared are equal"));
 }
 
 TEST_F(DataTest, SamplesOfWhichEachWorkerHasItsOwnAreNot) {
@@ -349,10 +339,8 @@ TEST_F(DataTest, ADataSetOfWhichMostSamplesAreNoneIsNamed) {
   leaves_out(101, 64, 64);
   EXPECT_THAT(found(), IsEmpty()) << "they are to give nothing";
   leaves_out(101, 60, 64);
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_THAT(found().front(), Is(FindingCode::kDataNotReadable, Severity::kWarning));
-  EXPECT_THAT(found().front(),
-              Says("70 of the first 74 samples of worker 101 and worker 102 are None"));
+  EXPECT_THAT(only(), Is(FindingCode::kDataNotReadable, Severity::kWarning));
+  EXPECT_THAT(only(), Says("70 of the first 74 samples of worker 101 and worker 102 are None"));
 }
 
 TEST_F(DataTest, WorkersThatDrawFromAllDataWithoutEndAreNot) {
@@ -385,18 +373,16 @@ TEST_F(DataTest, RanksWhoseWorkersWereSpawnedAreNamed) {
   EXPECT_THAT(found(), IsEmpty()) << "no model was seen to learn";
   loops("-", "1");
   loops("-", "1", "1-8-0", 77, 101);
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_EQ(found().front().processes, std::vector({key_of(100), key_of(101)}));
+  EXPECT_EQ(only().processes, std::vector({key_of(100), key_of(101)}));
 }
 
 TEST_F(DataTest, RanksThatLearnFromTheSameSamplesAreNamed) {
   learns(0, 100, 101, {"a", "b", "c", "d", "a"});
   EXPECT_THAT(found(), IsEmpty());
   learns(1, 200, 201, {"a", "b", "c", "d", "a"});
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_EQ(found().front().severity, Severity::kWarning);
-  EXPECT_EQ(found().front().processes, std::vector({key_of(100), key_of(200)}));
-  EXPECT_THAT(found().front(), Says("learn from the same samples: the first 5 of each are equal"));
+  EXPECT_EQ(only().severity, Severity::kWarning);
+  EXPECT_EQ(only().processes, std::vector({key_of(100), key_of(200)}));
+  EXPECT_THAT(only(), Says("learn from the same samples: the first 5 of each are equal"));
 }
 
 TEST_F(DataTest, RanksThatLearnFromTheirPartsAreNot) {
@@ -419,10 +405,9 @@ TEST_F(DataTest, RanksThatLearnInTheOrderOfTheDataAreNamedWhereTheirModelsAreWri
   EXPECT_THAT(found(), IsEmpty());
   loops("-", "1");
   loops("-", "1", "1-8-0", 77, 101);
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_THAT(found().front(),
+  EXPECT_THAT(only(),
               Says("learn from the same samples: the first 16 of each are equal, in the same"));
-  EXPECT_THAT(found().front(), AdvisesFirst("worker of each rank"));
+  EXPECT_THAT(only(), AdvisesFirst("worker of each rank"));
 }
 
 TEST_F(DataTest, RanksThatSkipTheBatchesOfOthersAreNot) {
@@ -451,8 +436,7 @@ TEST_F(DataTest, BatchesThatComeWithOtherValuesAreNamed) {
   sends(102, {"1 aa 11 77"});
   sends(101, {"4 aa 14 77"});
   takes({"2 aa 14 77", "3 aa 13 77", "4 aa 14 77"});
-  ASSERT_THAT(found(), SizeIs(1));
-  const Finding finding = found().front();
+  const Finding finding = only();
   EXPECT_THAT(finding, Is(FindingCode::kBatchOverwritten, Severity::kError, Confidence::kCertain));
   EXPECT_EQ(finding.processes, std::vector({key_of(101), key_of(102)}));
   EXPECT_EQ(finding.message.plain(),
@@ -465,8 +449,7 @@ TEST_F(DataTest, OverwrittenBatchesOfEachEpochAreOneFinding) {
     sends(loader == 77 ? 101 : 201, {"0 aa 10"}, loader);
     takes({"0 aa 12"}, loader);
   }
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_EQ(found().front().processes, std::vector({key_of(101)}));
+  EXPECT_EQ(only().processes, std::vector({key_of(101)}));
 }
 
 TEST_F(DataTest, BatchesThatComeAsTheyWereSentAreNot) {
@@ -481,17 +464,15 @@ TEST_F(DataTest, BatchesThatComeAsTheyWereSentAreNot) {
 TEST_F(DataTest, AVariableOfAClosureIsNotToBeSeededByItsName) {
   draws(101, "aa", "make_dropout.<locals>.r");
   draws(102, "aa", "make_dropout.<locals>.r");
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_THAT(found().front(), Says("a copy of make_dropout.<locals>.r"));
-  EXPECT_THAT(found().front(), AdvisesFirst("Let that function draw"));
+  EXPECT_THAT(only(), Says("a copy of make_dropout.<locals>.r"));
+  EXPECT_THAT(only(), AdvisesFirst("Let that function draw"));
 }
 
 TEST_F(DataTest, EpochsInOneShuffledOrderAreNamed) {
   loops("aa", "3");
   EXPECT_THAT(found(), IsEmpty());
   loops("aa", "3");
-  ASSERT_THAT(found(), SizeIs(1));
-  const Finding finding = found().front();
+  const Finding finding = only();
   EXPECT_THAT(finding, Is(FindingCode::kEpochsRepeated, Severity::kWarning, Confidence::kLikely));
   EXPECT_EQ(finding.processes, std::vector({key_of(100)}));
   EXPECT_THAT(finding,
@@ -545,8 +526,7 @@ TEST_F(DataTest, WorkersThatDrawTheSameInEachEpochAreNamed) {
     draws(loader == 77 ? 102 : 202, "bb", "numpy.random", loader);
     loops("-", "3", "1-8-2", loader);
   }
-  ASSERT_THAT(found(), SizeIs(1));
-  const Finding finding = found().front();
+  const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kEpochsRepeated);
   EXPECT_EQ(finding.processes, std::vector({key_of(101), key_of(102)}));
   EXPECT_EQ(finding.message.plain(),
@@ -578,16 +558,14 @@ TEST_F(DataTest, OfWorkersThatDrawAlikeOneFindingTells) {
     draws(102, "aa", "dataset.rng", loader);
     loops("-", "3", "1-8-2", loader);
   }
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_EQ(found().front().code, FindingCode::kRandomNumbersRepeated);
+  EXPECT_EQ(only().code, FindingCode::kRandomNumbersRepeated);
 }
 
 TEST_F(DataTest, AnEpochWhoseSamplerIsAUsedUpGeneratorIsNamed) {
   finds_no_more("batch_sampler");
   finds_no_more("batch_sampler");
-  ASSERT_THAT(found(), SizeIs(1));
-  EXPECT_THAT(found().front(), Is(FindingCode::kEpochsRepeated, Severity::kWarning));
-  EXPECT_EQ(found().front().message.plain(),
+  EXPECT_THAT(only(), Is(FindingCode::kEpochsRepeated, Severity::kWarning));
+  EXPECT_EQ(only().message.plain(),
             "trainer 100 began an epoch that has no batches: the batch_sampler of its loader is a "
             "generator (by_length), which was used up before; DataLoader at train.py:30 in main");
 }
@@ -598,8 +576,7 @@ TEST_F(DataTest, WhatWorkersThatLiveOnNeverGetIsNamed) {
   keeps(102, {"aa", "cc"});
   changes("dataset.size", "bb");  // which one of them has changed itself
   changes("dataset.epoch", "aa", 78);
-  ASSERT_THAT(found(), SizeIs(1));
-  const Finding finding = found().front();
+  const Finding finding = only();
   EXPECT_THAT(finding, Is(FindingCode::kEpochsRepeated, Severity::kWarning, Confidence::kLikely));
   EXPECT_EQ(finding.processes, std::vector({key_of(101), key_of(102)}));
   EXPECT_EQ(finding.message.plain(),
@@ -620,8 +597,7 @@ TEST_F(DataTest, TensorsThatCameAfterTheirMemoryWasSentAgainAreNamed) {
   sends_tensors(101, {"10 aa", "20 bb"});
   sends_tensors(101, {"30 cc"});
   takes_tensors(100, {"25 0", "35 0", "45 0"}, 101);
-  ASSERT_THAT(found(), SizeIs(1));
-  const Finding finding = found().front();
+  const Finding finding = only();
   EXPECT_THAT(finding, Is(FindingCode::kBatchOverwritten, Severity::kWarning, Confidence::kLikely));
   EXPECT_EQ(finding.processes, std::vector({key_of(101)}));
   EXPECT_THAT(finding, Says("2 of 3 compared had changed before trainer 100"));

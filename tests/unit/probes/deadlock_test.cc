@@ -1328,10 +1328,9 @@ TEST(Deadlock, AWorkerThatWaitsForAStorage) {
                                             .storage = "nfs4 server:/data"};
   for (const char state : {'S', 'D'}) {
     scene.main(kWorker).state = state;
-    const auto finding = find(scene.examine(), FindingCode::kIoStall);
-    ASSERT_TRUE(finding) << state;
-    EXPECT_THAT(finding->message.plain(), HasSubstr("/data/a.bin (nfs4 server:/data)"));
-    EXPECT_EQ(finding->severity, Severity::kWarning);
+    const Finding finding = must_find(scene.examine(), FindingCode::kIoStall);
+    EXPECT_THAT(finding.message.plain(), HasSubstr("/data/a.bin (nfs4 server:/data)"));
+    EXPECT_EQ(finding.severity, Severity::kWarning);
     EXPECT_EQ(find(scene.examine(12), FindingCode::kIoStall)->severity, Severity::kError);
   }
   scene.wakes(scene.main(kWorker));
@@ -1639,11 +1638,10 @@ TEST(Deadlock, AChildWhoseInputForkedWorkersKeepOpen) {
   scene.info(kWorker).role = Role::kOther;
   scene.info(kWorker).start_method.reset();
   scene.has_end(kOther, 4242, false, true);
-  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("a copy of the pipe"));
-  EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->remedies.front().commands.front().plain(),
+  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  EXPECT_THAT(finding.message.plain(), testing::HasSubstr("a copy of the pipe"));
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(),
               testing::HasSubstr("process.stdin.close()"));
   scene.has_end(kTrainer, 4242, false, true);
   EXPECT_EQ(
@@ -1664,9 +1662,8 @@ TEST(Deadlock, AReaderWhoseInputForkedWorkersKeepOpen) {
                python("BaseProcess.run", "/usr/lib/python3.11/multiprocessing/process.py", 108),
                python("main", "/srv/train.py", 9)});
   const Verdict verdict = scene.examine();
-  const auto finding = find(verdict, FindingCode::kPipeWithoutPeer);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("its input never ends"));
+  EXPECT_THAT(must_find(verdict, FindingCode::kPipeWithoutPeer).message.plain(),
+              testing::HasSubstr("its input never ends"));
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kPipeWithoutPeer);
   scene.run(scene.main(kOther));
   EXPECT_FALSE(find(scene.examine(), FindingCode::kPipeWithoutPeer)) << "it may yet write";

@@ -873,6 +873,12 @@ class Raised : public ExitsTest {
           .again = place.empty() ? "KeyError" : ""});
   }
 
+  /// The trainer, of an exception that it raised there.
+  void job_fails(double at_s, const std::string& place) {
+    failed(at_s, kParent, Ended::kProcess, place);
+    scene.exit_with(kParent, at_s + 0.1, 1);
+  }
+
   /// Of the trainer, and no worker.
   void child(int32_t pid) {
     scene.process(pid, Role::kOther);
@@ -891,8 +897,7 @@ TEST_F(Raised, WhatIsRaisedOnceTheUserInterruptsIsNoNews) {
 
 TEST_F(Raised, ATrainerThatRaisesItAgainIsNotWhereItBegan) {
   failed(1, 102, Ended::kWorker, "__getitem__");
-  failed(1.2, kParent, Ended::kProcess, "");
-  scene.exit_with(kParent, 1.3, 1);
+  job_fails(1.2, "");
   const Finding finding = only();
   EXPECT_THAT(finding, Is(FindingCode::kUncaughtException, Confidence::kCertain));
   EXPECT_THAT(finding, Says("worker 102 failed", "data.py:7 in __getitem__"));
@@ -900,8 +905,7 @@ TEST_F(Raised, ATrainerThatRaisesItAgainIsNotWhereItBegan) {
 
 TEST_F(Raised, WhatItWasRaisedFromIsTheCause) {
   failed(1, 102, Ended::kWorker, "__getitem__");
-  failed(1.2, kParent, Ended::kProcess, "");
-  scene.exit_with(kParent, 1.3, 1);
+  job_fails(1.2, "");
   scene.run().start_events.front().chain = {"ValueError: no row at /job/data.py:5 in row",
                                             "JSONDecodeError: at 7 in x at /job/rows.py:4 in parse",
                                             "while handling KeyError: 'k' at /job/c.py:2 in get"};
@@ -918,8 +922,7 @@ TEST_F(Raised, WhatItWasRaisedFromIsTheCause) {
 
 TEST_F(Raised, WhatItSharesSinceForkMayBeWhy) {
   failed(1, 102, Ended::kWorker, "__getitem__");
-  failed(1.2, kParent, Ended::kProcess, "");
-  scene.exit_with(kParent, 1.3, 1);
+  job_fails(1.2, "");
   const auto share = [&](std::string what) {
     scene.run().start_events.front().shared_file = std::move(what);
     return only();
@@ -972,8 +975,7 @@ TEST_F(Raised, ANameThatASpawnedProcessLacksAndItsParentHasIsNamed) {
 TEST_F(Raised, OfWorkersThatAllFailTheFirstIsHandedOn) {
   failed(1, 102, Ended::kWorker, "__getitem__");
   failed(1.1, 103, Ended::kWorker, "__getitem__");
-  failed(1.2, kParent, Ended::kProcess, "");
-  scene.exit_with(kParent, 1.3, 1);
+  job_fails(1.2, "");
   EXPECT_THAT(only(), Says("worker 102 failed"));
   scene.exit_with(102, 1.05, 0);
   EXPECT_THAT(only(), Says("worker 103 failed")) << "102 was of a loader before";
@@ -1041,8 +1043,7 @@ TEST_F(Raised, OfATableInAnExceptionTheFirstLineIsSaid) {
 
 TEST_F(Raised, WhatTheTrainerItselfRaisesIsItsOwn) {
   failed(1, 102, Ended::kTask, "sample");
-  failed(1.2, kParent, Ended::kProcess, "train");
-  scene.exit_with(kParent, 1.3, 1);
+  job_fails(1.2, "train");
   EXPECT_THAT(only(), Says("in train"));
 }
 
@@ -1119,8 +1120,7 @@ TEST_F(Raised, TheForkServerOfPython36EndsAllItsProcessesByCode1) {
 
 TEST_F(Raised, ATaskIsToBeCalledInTheMainProcess) {
   failed(1, 101, Ended::kTask, "sample");
-  failed(1.2, kParent, Ended::kProcess, "");
-  scene.exit_with(kParent, 1.3, 1);
+  job_fails(1.2, "");
   EXPECT_THAT(only().remedies.front().commands.front().plain(), HasSubstr("instead of pool.map"));
   for (StartEvent& event : scene.run().start_events)
     if (event.ended == Ended::kTask) event.called_at = "decode('a.jpg', ...)";
@@ -1136,8 +1136,7 @@ TEST_F(Raised, AProcessThatLeavesBreaksItsPool) {
         .file = "/job/a.py",
         .line = 4,
         .count = 7});
-  failed(1.2, kParent, Ended::kProcess, "");
-  scene.exit_with(kParent, 1.3, 1);
+  job_fails(1.2, "");
   EXPECT_THAT(only(), Says("called os._exit at a.py:4, and the job ended with KeyError"));
 }
 
@@ -1201,8 +1200,7 @@ TEST_F(FailingPool, ItsInitializerComesFirst) {
 
 TEST_F(FailingPool, WhatItsTrainerThenRaisesIsOfThat) {
   fails(kMany);
-  failed(15, kParent, Ended::kProcess, "main");
-  scene.exit_with(kParent, 15.1, 1);
+  job_fails(15, "main");
   EXPECT_THAT(only(), Says("fails in each worker"));
 }
 
@@ -1347,8 +1345,7 @@ TEST_F(Raised, ATrainerMayHaveLivedWithAWorkersEnd) {
   tell(1, 101,
        {.kind = StartEventKind::kExits, .message = "os._exit", .file = "/job/data.py", .line = 9});
   scene.exit_with(101, 1, 3);
-  failed(1.9, kParent, Ended::kProcess, "train");
-  scene.exit_with(kParent, 2, 1);
+  job_fails(1.9, "train");
   const Verdict verdict = examine();
   ASSERT_EQ(verdict.findings.size(), 2);
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kWorkerExited);
@@ -1462,8 +1459,7 @@ TEST_F(Raised, WorkThatComesTooLateIsSaidSo) {
 }
 
 TEST_F(Raised, AProbeKnowsOfItAndDoesNotFailOnIt) {
-  failed(1.2, kParent, Ended::kProcess, "train");
-  scene.exit_with(kParent, 1.3, 1);
+  job_fails(1.2, "train");
   const Verdict verdict = probes::shm::kProbe.examine(scene.recording);
   ASSERT_EQ(verdict.findings.size(), 1);
   EXPECT_THAT(verdict.findings.front(), Is(FindingCode::kUncaughtException, Severity::kInfo));
@@ -1603,8 +1599,7 @@ TEST_F(Raised, WhoLeavesWithCodeZeroIsMissedWhereSomebodyWaitsInVain) {
         .line = 9,
         .count = 0});
   scene.exit_with(101, 1, 0);
-  failed(1.2, kParent, Ended::kProcess, "");
-  scene.exit_with(kParent, 1.3, 1);
+  job_fails(1.2, "");
   const Finding finding = only();
   EXPECT_THAT(finding, Is(FindingCode::kWorkerExited, Confidence::kLikely));
   EXPECT_THAT(finding, Says("called sys.exit at data.py:9"));
@@ -1621,8 +1616,7 @@ TEST_F(Raised, ASignalThatWasCaughtIsWhyItLeft) {
         .line = 9,
         .count = 0});
   scene.exit_with(101, 1, 0);
-  failed(1.2, kParent, Ended::kProcess, "");
-  scene.exit_with(kParent, 1.3, 1);
+  job_fails(1.2, "");
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
   EXPECT_THAT(finding, Says("was sent SIGTERM by process", "exited with code 0"));
@@ -1632,8 +1626,7 @@ TEST_F(Raised, ATaskThatFailedIsTheCauseThoughItsPoolEndsItsWorkers) {
   failed(0.8, 101, Ended::kTask, "sample");
   sent(0.9, 101, SIGTERM, 0, kParent);
   scene.exit_with(101, 1, 0);
-  failed(1.2, kParent, Ended::kProcess, "");
-  scene.exit_with(kParent, 1.3, 1);
+  job_fails(1.2, "");
   EXPECT_EQ(only().code, FindingCode::kUncaughtException);
 }
 
@@ -1641,8 +1634,7 @@ TEST_F(Raised, ADeathThatWasSurvivedIsNotTheCause) {
   sent(1, 101, SIGKILL, 0, kStranger);
   scene.exit_by_signal(101, 1, SIGKILL);
   tell(1.5, kParent, {.kind = StartEventKind::kStarted});
-  failed(8, kParent, Ended::kProcess, "train");
-  scene.exit_with(kParent, 8.1, 1);
+  job_fails(8, "train");
   const Verdict verdict = examine();
   ASSERT_EQ(verdict.findings.size(), 2U);
   for (const Finding& finding : verdict.findings) {
@@ -1659,8 +1651,7 @@ TEST_F(Raised, AChildThatFailedJustBeforeIsToldBesideIt) {
   scene.run().processes.back().ppid = kParent;
   std::ranges::sort(scene.run().processes, {}, &ProcessInfo::key);
   scene.exit_with(kDecoder, 1, 3);
-  failed(1.2, kParent, Ended::kProcess, "train");
-  scene.exit_with(kParent, 1.3, 1);
+  job_fails(1.2, "train");
   EXPECT_THAT(only(), Says("just before, process 401", "exited with code 3"));
   EXPECT_EQ(only().confidence, Confidence::kLikely);
 }
@@ -1721,8 +1712,7 @@ class Refused : public Raised {
           .line = 13,
           .function = "main",
           .limit = 8});
-    failed(1.2, kParent, Ended::kProcess, "main");
-    scene.exit_with(kParent, 1.3, 1);
+    job_fails(1.2, "main");
   }
 
   StartEvent& refusal() { return scene.run().start_events.front(); }
@@ -1984,8 +1974,7 @@ TEST_F(Raised, MemoryThatGrewUntilItsLimitRefusedMore) {
         each.rss_shared_bytes = 10 * kMiB;
       }
     }
-    failed(6.2, kParent, Ended::kProcess, "load");
-    scene.exit_with(kParent, 6.3, 1);
+    job_fails(6.2, "load");
     StartEvent& event = scene.run().start_events.front();
     event.wanted = "address space";
     event.limit = 200 * kMiB;

@@ -323,11 +323,10 @@ TEST(Ranks, ThoseWithoutWorkersAreThroughWithTheirData) {
   ranks.scene.info(kFirst).rank->world_size = 2;
   ranks.scene.info(kFirst + 1).rank->world_size = 2;
   ranks.waits(1, "barrier", 60);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kUnevenData);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
-  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 1 (101) is through with the data"));
-  EXPECT_THAT(finding->message.plain(), HasSubstr("or never began to read it"));
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kUnevenData);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 1 (101) is through with the data"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("or never began to read it"));
 }
 
 TEST(Ranks, AJobThatMovesHasItsSlowestRank) {

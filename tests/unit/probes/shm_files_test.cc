@@ -296,9 +296,7 @@ TEST(ShmGrowingFiles, AreTheCauseOfAMountThatTheyFilled) {
     Scene scene = blocks_that_stay(6, 13, inodes);
     scene.exit_by_signal(101, 12.1, SIGBUS);
     const Verdict verdict = scene.examine();
-    const auto leak = find(verdict, FindingCode::kShmLeak);
-    ASSERT_TRUE(leak) << inodes;
-    EXPECT_EQ(leak->severity, Severity::kError);
+    EXPECT_EQ(must_find(verdict, FindingCode::kShmLeak).severity, Severity::kError);
     EXPECT_EQ(find(verdict, FindingCode::kShmExhausted)->consequence_of, FindingCode::kShmLeak);
   }
 }

@@ -93,9 +93,7 @@ TEST_F(SpawnTest, AChildThatStartsWhileItImportsIsAMissingGuard) {
                 .is_main = true});
   ends(101, 1);
   ends(kRoot, 0);
-  const Verdict verdict = examine();
-  ASSERT_THAT(verdict.findings, SizeIs(1));
-  const Finding& finding = verdict.findings.front();
+  const Finding finding = only_finding(examine());
   EXPECT_EQ(finding.code, FindingCode::kMissingMainGuard);
   // Its parent did not notice, but the child's work was not done.
   EXPECT_THAT(finding, Is(Severity::kError, Confidence::kCertain));
@@ -108,9 +106,7 @@ TEST_F(SpawnTest, AModuleThatStartsAtImportIsNotTheMainModule) {
   refused(
       101,
       {.cause = StartRefusal::kBootstrapping, .file = "/job/lib.py", .line = 3, .is_main = false});
-  const Verdict verdict = examine();
-  ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_THAT(verdict.findings.front(), AdvisesFirst("into a function"));
+  EXPECT_THAT(only_finding(examine()), AdvisesFirst("into a function"));
 }
 
 TEST_F(SpawnTest, WhatCannotBePickledIsNamedByItsPath) {
@@ -120,20 +116,16 @@ TEST_F(SpawnTest, WhatCannotBePickledIsNamedByItsPath) {
                   .file = "/job/train.py",
                   .line = 4});
   ends(kRoot, 1);
-  const Verdict verdict = examine();
-  ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_EQ(verdict.findings.front().severity, Severity::kError);
-  EXPECT_THAT(verdict.findings.front(),
-              Says("dataset.fn (lambda at train.py:4) cannot be pickled"));
+  const Finding finding = only_finding(examine());
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding, Says("dataset.fn (lambda at train.py:4) cannot be pickled"));
 }
 
 TEST_F(SpawnTest, ARefusalThatTheProgramSurvivesIsAWarning) {
   refused(kRoot, {.cause = StartRefusal::kUnpicklable, .path = "target", .type = "lambda"});
   ends(kRoot, 0);
   run().end = RunEnd{.at = Scene::at(3), .reason = RunEndReason::kSubjectEnded, .text = ""};
-  const Verdict verdict = examine();
-  ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
+  EXPECT_EQ(only_finding(examine()).severity, Severity::kWarning);
 }
 
 TEST_F(SpawnTest, ARefusalThatItsOwnProcessDiesOfIsAnErrorWhateverItsParentDoes) {
@@ -281,9 +273,7 @@ TEST_F(SpawnTest, TheMainModulesOwnWorkCountsNotItsImports) {
              .seconds = 3.0,
              .bytes = 5 << 20});
   ends(kRoot, 0);
-  const Verdict verdict = examine();
-  ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_THAT(verdict.findings.front(), Is(FindingCode::kMainModuleReimported, Severity::kWarning));
+  EXPECT_THAT(only_finding(examine()), Is(FindingCode::kMainModuleReimported, Severity::kWarning));
 }
 
 TEST_F(SpawnTest, AMainModuleThatCannotBeImported) {
@@ -439,11 +429,9 @@ TEST_F(SpawnTest, GenerationsOfTheSameProgramAreARecursion) {
   for (int32_t pid = 101; pid < 105; ++pid)
     process(pid, pid - 1, {"python3", "/job/train.py"});
   grew(kTooDeep, "had 5 generations of the same process");
-  const Verdict verdict = examine();
-  ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_THAT(verdict.findings.front(),
-              Is(FindingCode::kRecursiveProcessCreation, Confidence::kLikely));
-  EXPECT_THAT(verdict.findings.front(), Says("5 generations"));
+  const Finding finding = only_finding(examine());
+  EXPECT_THAT(finding, Is(FindingCode::kRecursiveProcessCreation, Confidence::kLikely));
+  EXPECT_THAT(finding, Says("5 generations"));
 }
 
 TEST_F(SpawnTest, ManyBesideOneAnotherAreNoRecursion) {
@@ -469,10 +457,9 @@ TEST_F(SpawnTest, WhatCannotBeMadeAgainIsNamed) {
   refused(kRoot, {.cause = StartRefusal::kNotRebuilt,
                   .message = "TypeError: Broken.__init__() missing 1 required argument: 'where'"});
   ends(kRoot, 1);
-  const Verdict verdict = examine();
-  ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_EQ(verdict.findings.front().code, FindingCode::kUnpicklableObject);
-  EXPECT_THAT(verdict.findings.front(), Says("Broken.__init__()"));
+  const Finding finding = only_finding(examine());
+  EXPECT_EQ(finding.code, FindingCode::kUnpicklableObject);
+  EXPECT_THAT(finding, Says("Broken.__init__()"));
 }
 
 TEST_F(SpawnTest, AScriptThatInsistsWasNotTried) {
@@ -581,10 +568,9 @@ TEST_F(SpawnOfLoaderTest, ItsGenerationsAreCounted) {
   for (int32_t pid = 101; pid <= 104; ++pid)
     worker(pid, pid - 1);
   grew(kTooDeep, "had 5 generations of the same process");
-  const Verdict verdict = examine();
-  ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_THAT(verdict.findings[0], Is(FindingCode::kRecursiveProcessCreation, Confidence::kLikely));
-  EXPECT_THAT(verdict.findings[0], Says("5 generations"));
+  const Finding finding = only_finding(examine());
+  EXPECT_THAT(finding, Is(FindingCode::kRecursiveProcessCreation, Confidence::kLikely));
+  EXPECT_THAT(finding, Says("5 generations"));
 }
 
 TEST_F(SpawnOfLoaderTest, AFailureOfAnotherKindAndALoaderWithoutWorkersAreGaps) {

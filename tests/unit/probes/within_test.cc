@@ -483,14 +483,13 @@ TEST(Within, QueueThatATaskWasToFillWhichFailed) {
   HangScene scene = empty_queue();
   scene.process(kTrainer).failed_tasks = {
       {.exception = "OSError", .stack = {python("load", "/srv/data.py", 6)}}};
-  const auto finding = find(scene.examine(), FindingCode::kWaitsForMissingThread);
-  ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(),
+  const Finding finding = must_find(scene.examine(), FindingCode::kWaitsForMissingThread);
+  EXPECT_THAT(finding.message.plain(),
               HasSubstr("a task of trainer 100 ended with OSError (load, /srv/data.py:6); that may "
                         "be why: trainer 100 waits for an item of an empty queue.Queue (next, "
                         "/srv/train.py:24)"));
-  EXPECT_EQ(finding->places.front().line, 6);
-  EXPECT_THAT(finding->remedies.front().commands.front().plain(), HasSubstr("done.result()"));
+  EXPECT_EQ(finding.places.front().line, 6);
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("done.result()"));
 }
 
 TEST(Within, ThreadOfAGpusDriverFillsNoQueue) {

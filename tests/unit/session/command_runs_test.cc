@@ -130,8 +130,7 @@ TEST_F(CommandRunsTest, ACommandKilledBySomebodyElseIsRecordedSo) {
 
 TEST_F(CommandRunsTest, AfterTheTimeTheCommandGoesOnAndThatIsTold) {
   request_.watch_for = std::chrono::seconds(2);
-  const Examination examination = examine();
-  EXPECT_EQ(end_of(examination).reason, RunEndReason::kTimeUp);
+  EXPECT_EQ(end_of(examine()).reason, RunEndReason::kTimeUp);
   EXPECT_TRUE(control().lives(kFirst));
   EXPECT_THAT(control().sent, IsEmpty());
   EXPECT_THAT(place_.notices.told, Contains(HasSubstr("(pid 100) continues")));
@@ -181,8 +180,7 @@ TEST_F(HungCommandTest, WhoAsksAPersonIsToldOnceAndLives) {
   control().on_start = [this](pid_t pid) {
     control().in(40 * kSecond, [this, pid] { control().end(pid, 0); });
   };
-  const Examination examination = examine();
-  EXPECT_EQ(examination.wait_status, 0);
+  EXPECT_EQ(examine().wait_status, 0);
   EXPECT_EQ(std::ranges::count_if(place_.notices.told,
                                   [](const std::string& each) {
                                     return each.starts_with("trainer 10 waits for input");
@@ -200,8 +198,7 @@ TEST_F(HungCommandTest, WhatFailsWithoutEndIsNoProgress) {
       });
     }
   };
-  const Examination examination = examine();
-  EXPECT_THAT(end_of(examination).text.plain(),
+  EXPECT_THAT(end_of(examine()).text.plain(),
               HasSubstr("made no progress for 7.0 s; dlprobe ended"));
 }
 
@@ -225,8 +222,7 @@ TEST_F(HungCommandTest, ItsWorkersDoNotOutliveIt) {
 TEST_F(HungCommandTest, AnInterruptWhileItIsEndedIsGivenOn) {
   control().deaf = {kFirst};
   after_start(12 * kSecond, [this](pid_t) { control().come(SIGINT); });
-  const Examination examination = examine();
-  EXPECT_EQ(end_of(examination).reason, RunEndReason::kInterrupted);
+  EXPECT_EQ(end_of(examine()).reason, RunEndReason::kInterrupted);
   EXPECT_THAT(control().sent, Contains(Pair(kFirst, SIGINT)));
   expect_nothing_lives();
 }
@@ -243,8 +239,7 @@ TEST_F(HungCommandTest, APidThatWasGivenToAnotherIsNotSignalled) {
 
 TEST_F(CommandRunsTest, AnInterruptThatCameBeforeTheStartEndsIt) {
   control().come(SIGINT);
-  const Examination examination = examine();
-  EXPECT_EQ(end_of(examination).reason, RunEndReason::kInterrupted);
+  EXPECT_EQ(end_of(examine()).reason, RunEndReason::kInterrupted);
   EXPECT_THAT(control().sent, testing::ElementsAre(Pair(kFirst, SIGINT)));
   expect_nothing_lives();
 }
@@ -261,8 +256,7 @@ TEST_F(CommandRunsTest, SignalsOfTheUsersOwnAreForTheCommandAlone) {
     control().come(SIGUSR1);
     control().in(kSecond, [this, pid] { control().end(pid, 0); });
   });
-  const Examination examination = examine();
-  EXPECT_EQ(end_of(examination).reason, RunEndReason::kSubjectEnded);
+  EXPECT_EQ(end_of(examine()).reason, RunEndReason::kSubjectEnded);
   EXPECT_THAT(control().sent, testing::ElementsAre(Pair(kFirst, SIGUSR1)));
 }
 
@@ -324,15 +318,13 @@ TEST_F(TrialTest, EveryoneIsStoppedBeforeAnyoneIsKilled) {
 
 TEST_F(TrialTest, ATreeThatIsTooDeepIsKilled) {
   place_.judge.deepest = 4;
-  const Examination examination = examine();
-  EXPECT_THAT(texts_of(examination.recording.runs[0]), Contains(HasSubstr("had 4 generations")));
+  EXPECT_THAT(texts_of(examine().recording.runs[0]), Contains(HasSubstr("had 4 generations")));
   expect_nothing_lives();
 }
 
 TEST_F(TrialTest, WhatGoesOnForLongIsKilledWhenItsTimeIsUp) {
   const BootNs began = place_.clock->now();
-  const Examination examination = examine();
-  EXPECT_THAT(end_of(examination).text.plain(), HasSubstr("ran as long as allowed"));
+  EXPECT_THAT(end_of(examine()).text.plain(), HasSubstr("ran as long as allowed"));
   EXPECT_GE(place_.clock->now() - began, 60 * kSecond);
   expect_nothing_lives();
 }
@@ -342,16 +334,14 @@ TEST_F(TrialTest, WhatItLeavesBehindIsKilled) {
     control().fork(pid);
     control().in(kSecond, [this, pid] { control().end(pid, 0); });
   };
-  const Examination examination = examine();
-  EXPECT_EQ(examination.wait_status, 0);
+  EXPECT_EQ(examine().wait_status, 0);
   expect_nothing_lives();
 }
 
 TEST_F(TrialTest, AnInterruptedTrialIsTheLast) {
   command().trials.push_back(command().trials.front());
   after_start(kSecond, [this](pid_t) { control().come(SIGINT); });
-  const Examination examination = examine();
-  EXPECT_THAT(examination.recording.runs, SizeIs(1));
+  EXPECT_THAT(examine().recording.runs, SizeIs(1));
   expect_nothing_lives();
 }
 

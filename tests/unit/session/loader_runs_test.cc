@@ -114,8 +114,7 @@ TEST_F(LoaderRunsTest, UnderATrialItMayNotMultiply) {
     for (int i = 0; i < 20; ++i)
       control().fork(pid);
   };
-  const Examination examination = examine();
-  EXPECT_THAT(end_of(examination).text.plain(), HasSubstr("the reference loader had 21 processes"));
+  EXPECT_THAT(end_of(examine()).text.plain(), HasSubstr("the reference loader had 21 processes"));
   EXPECT_FALSE(control().has_children());
 }
 
@@ -143,8 +142,7 @@ class PidTest : public testing::Test {
 };
 
 TEST_F(PidTest, WhenTheTimeIsUpItGoesOn) {
-  const Examination examination = examine();
-  EXPECT_EQ(examination.recording.runs[0].end->reason, RunEndReason::kTimeUp);
+  EXPECT_EQ(examine().recording.runs[0].end->reason, RunEndReason::kTimeUp);
   EXPECT_THAT(place_.control.sent, IsEmpty());
   EXPECT_TRUE(place_.control.lives(700));
 }
@@ -188,8 +186,7 @@ TEST_F(PidTest, ItMayEndBefore) {
 
 TEST_F(PidTest, AnInterruptEndsTheWatchAndNotTheProcess) {
   place_.control.in(kSecond, [this] { place_.control.come(SIGINT); });
-  const Examination examination = examine();
-  EXPECT_EQ(examination.recording.runs[0].end->reason, RunEndReason::kInterrupted);
+  EXPECT_EQ(examine().recording.runs[0].end->reason, RunEndReason::kInterrupted);
   EXPECT_THAT(place_.control.sent, IsEmpty());
   EXPECT_TRUE(place_.control.lives(700));
 }
