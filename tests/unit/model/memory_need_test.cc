@@ -43,8 +43,8 @@ TEST(MemoryLimit, IsTheNearerOfGroupAndMachine) {
   EXPECT_EQ(group.kind, MemoryLimit::Kind::kCgroup);
   EXPECT_EQ(group.name.plain(), "the memory limit of cgroup /job");
   EXPECT_EQ(group.left_bytes, 524 * kMiB);  // page cache does not count
-  EXPECT_EQ(must(nearest_memory_limit(run_of(1024 * kMiB, 100 * kMiB))).kind,
-            MemoryLimit::Kind::kHost);
+  const auto host = must(nearest_memory_limit(run_of(1024 * kMiB, 100 * kMiB)));
+  EXPECT_EQ(host.kind, MemoryLimit::Kind::kHost);
   EXPECT_EQ(nearest_memory_limit(run_of({}, 100 * kMiB))->left_bytes, 100 * kMiB);
   EXPECT_FALSE(nearest_memory_limit(dlprobe::Run{}));
 }

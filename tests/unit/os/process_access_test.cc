@@ -64,9 +64,9 @@ TEST(SystemProcesses, TellsWhichPagesAreInMemory) {
   ASSERT_NE(memory, MAP_FAILED);
   std::span(static_cast<char*>(memory), 3 * page)[page] = 1;
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): an address of the target
-  EXPECT_EQ(
-      must(SystemProcesses().pages_in_memory(::getpid(), reinterpret_cast<uint64_t>(memory), 3)),
-      (std::vector<bool>{false, true, false}));
+  const auto address = reinterpret_cast<uint64_t>(memory);
+  const auto present = must(SystemProcesses().pages_in_memory(::getpid(), address, 3));
+  EXPECT_EQ(present, (std::vector<bool>{false, true, false}));
   ::munmap(memory, 3 * page);
 }
 

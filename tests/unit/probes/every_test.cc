@@ -33,8 +33,8 @@ TEST(MergeVerdicts, RisksThatOthersLeftComeAfterWhatIsSaidOfTheJob) {
   const Finding left = new_finding(FindingCode::kLeakedSemaphores, Confidence::kCertain);
   Finding own = new_finding(FindingCode::kSlowSample, Confidence::kLikely);
   own.processes = {{101, 1}};
-  EXPECT_EQ(codes_of(merge_verdicts({{.findings = {left}}, {.findings = {own}}})),
-            (std::vector{FindingCode::kSlowSample, FindingCode::kLeakedSemaphores}));
+  const Verdict all = merge_verdicts({{.findings = {left}}, {.findings = {own}}});
+  EXPECT_EQ(codes_of(all), (std::vector{FindingCode::kSlowSample, FindingCode::kLeakedSemaphores}));
 }
 
 TEST(MergeVerdicts, RisksThatOthersLeftComeAfterTheWaitInWhichTheJobStands) {
@@ -44,9 +44,9 @@ TEST(MergeVerdicts, RisksThatOthersLeftComeAfterTheWaitInWhichTheJobStands) {
   wait.processes = {{101, 1}};
   Finding risk = new_finding(FindingCode::kSlowSample, Confidence::kLikely);
   risk.processes = {{102, 1}};
-  EXPECT_EQ(codes_of(merge_verdicts({{.findings = {left}}, {.findings = {wait, risk}}})),
-            (std::vector{FindingCode::kSlowSample, FindingCode::kConsumerStuck,
-                         FindingCode::kShmStaleFiles}));
+  const Verdict all = merge_verdicts({{.findings = {left}}, {.findings = {wait, risk}}});
+  EXPECT_EQ(codes_of(all), (std::vector{FindingCode::kSlowSample, FindingCode::kConsumerStuck,
+                                        FindingCode::kShmStaleFiles}));
 }
 
 TEST(MarkHangsAfterDeaths, AHangAfterADeathIsItsConsequence) {
@@ -82,8 +82,8 @@ TEST(MarkHangsAfterDeaths, ARankIsDeadByWhatEndedIt) {
   mark_hangs_after_deaths(hangs, deaths);
   EXPECT_EQ(hangs[0].consequence_of, FindingCode::kUncaughtException);
   EXPECT_FALSE(hangs[1].consequence_of);
-  EXPECT_EQ(codes_of(merge_verdicts({{.findings = {hangs[0]}}, {.findings = deaths}})),
-            (std::vector{FindingCode::kUncaughtException, FindingCode::kRankDead}));
+  const Verdict all = merge_verdicts({{.findings = {hangs[0]}}, {.findings = deaths}});
+  EXPECT_EQ(codes_of(all), (std::vector{FindingCode::kUncaughtException, FindingCode::kRankDead}));
 }
 
 TEST(MarkHangsAfterDeaths, AnEndThatMayHaveBeenOrdinaryExplainsNoHang) {

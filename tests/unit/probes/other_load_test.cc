@@ -27,8 +27,8 @@ Scene watched(double busy_cpus, uint64_t own_ticks) {
 }
 
 TEST(OtherLoad, WhereOthersHadTheCpusSpeedsAreTooLow) {
-  EXPECT_THAT(must(gap_of_other_load(watched(2, 100).recording)).why.plain(),
-              HasSubstr("other processes kept 1.2 of 2 CPUs busy"));
+  const auto gap = must(gap_of_other_load(watched(2, 100).recording));
+  EXPECT_THAT(gap.why.plain(), HasSubstr("other processes kept 1.2 of 2 CPUs busy"));
 }
 
 TEST(OtherLoad, TheJobItselfMayHaveThemAll) {

@@ -302,8 +302,8 @@ TEST(PythonCodeCache, DoesNotServeANewCodeObjectInThePlaceOfAnOldOne) {
   PythonCodeCache cache;
   ASSERT_TRUE(read_python_stacks(image.memory(), **runtime, cache));
   image.memory().set(code + 128, image.text("new"));
-  EXPECT_THAT(must(read_python_stacks(image.memory(), **runtime, cache)).threads.at(0).frames,
-              ElementsAre(frame(5, "new")));
+  const auto stacks = must(read_python_stacks(image.memory(), **runtime, cache));
+  EXPECT_THAT(stacks.threads.at(0).frames, ElementsAre(frame(5, "new")));
 }
 
 TEST(PythonVersion, IsWrittenAsPythonDoes) {
@@ -355,8 +355,8 @@ TEST(PythonTasks, WaitWhereTheInnermostCoroutineDoes) {
     EXPECT_EQ(stacks.threads[0].main_task, task);
     PythonCodeCache cache;
     const auto runtime = find(image);
-    EXPECT_THAT(must(read_waiting_task(image.memory(), **runtime, cache, task)),
-                ElementsAre(frame(21, "get"), frame(10, "main")));
+    const auto frames = must(read_waiting_task(image.memory(), **runtime, cache, task));
+    EXPECT_THAT(frames, ElementsAre(frame(21, "get"), frame(10, "main")));
     EXPECT_THAT(read_waiting_task(image.memory(), **runtime, cache, future).value(), IsEmpty());
   }
 }

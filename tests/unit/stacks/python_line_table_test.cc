@@ -27,20 +27,19 @@ std::vector<int> lines(PythonLineTable format, const std::vector<std::byte>& tab
 
 // The example of CPython's Objects/lnotab_notes.txt.
 TEST(PythonLineTable, DeltasAreAddedUpToThePosition) {
-  EXPECT_EQ(
-      lines(PythonLineTable::kDeltas, bytes({0, 1, 6, 1, 44, 5, 250, 0, 45, 100, 0, 100, 0, 7}), 0,
-            {0, 5, 6, 49, 50, 344, 345}),
-      (std::vector{1, 1, 2, 2, 7, 7, 214}));
+  const auto table = bytes({0, 1, 6, 1, 44, 5, 250, 0, 45, 100, 0, 100, 0, 7});
+  EXPECT_EQ(lines(PythonLineTable::kDeltas, table, 0, {0, 5, 6, 49, 50, 344, 345}),
+            (std::vector{1, 1, 2, 2, 7, 7, 214}));
 }
 
 TEST(PythonLineTable, DeltasMayGoBack) {
-  EXPECT_EQ(lines(PythonLineTable::kDeltas, bytes({2, 3, 4, 0xfe}), 10, {0, 2, 6}),
-            (std::vector{10, 13, 11}));
+  const auto table = bytes({2, 3, 4, 0xfe});
+  EXPECT_EQ(lines(PythonLineTable::kDeltas, table, 10, {0, 2, 6}), (std::vector{10, 13, 11}));
 }
 
 TEST(PythonLineTable, RangesMayHaveNoLine) {
-  EXPECT_EQ(lines(PythonLineTable::kRanges, bytes({4, 0, 2, 0x80, 2, 3, 0, 5, 2, 0xff}), 10,
-                  {0, 3, 4, 6, 8, 10}),
+  const auto table = bytes({4, 0, 2, 0x80, 2, 3, 0, 5, 2, 0xff});
+  EXPECT_EQ(lines(PythonLineTable::kRanges, table, 10, {0, 3, 4, 6, 8, 10}),
             (std::vector{10, 10, 0, 13, 17, 0}));
 }
 
@@ -59,7 +58,8 @@ TEST(PythonLineTable, LocationsOfEveryKind) {
 }
 
 TEST(PythonLineTable, BeforeTheFirstInstructionItIsTheFirstLine) {
-  EXPECT_EQ(python_line_at(PythonLineTable::kLocations, bytes({0x80 | (12 << 3), 0, 0}), 7, -2), 7);
+  const auto table = bytes({0x80 | (12 << 3), 0, 0});
+  EXPECT_EQ(python_line_at(PythonLineTable::kLocations, table, 7, -2), 7);
   EXPECT_EQ(python_line_at(PythonLineTable::kDeltas, bytes({0, 1}), 7, -1), 7);
 }
 
