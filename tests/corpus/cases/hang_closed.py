@@ -13,7 +13,7 @@ import threading
 import time
 from functools import partial
 
-from hang_common import claim, expect, parser
+from hang_common import claim, expect, run_kind
 
 
 def join_all(options, work, *arguments, more=(), claims=None):
@@ -239,11 +239,5 @@ KINDS.update({f"{medium}-nobody-fills-{late}-late": partial(job, late=late) for 
                for medium, job in (("queue", queue_that_nobody_fills), ("pipe", pipe_that_nobody_fills))})
 
 
-def main():
-    multiprocessing.set_start_method("fork")
-    options = parser(__doc__, KINDS).parse_args()
-    KINDS[options.kind](options)
-
-
 if __name__ == "__main__":
-    main()
+    run_kind(__doc__, KINDS, "fork")

@@ -81,6 +81,14 @@ def parser(description, kinds):
     return result
 
 
+def run_kind(description, kinds, method=None):
+    """The job that the command line names."""
+    options = parser(description, kinds).parse_args()
+    if method:
+        multiprocessing.set_start_method(method)
+    kinds[options.kind](options)
+
+
 class NativeMutex:
     """A pthread_mutex_t of the default kind, zero-initialised."""
 

@@ -16,7 +16,7 @@ import time
 from functools import partial
 
 from deaths_common import run_in
-from hang_common import LIBC, Loader, claim, expect, in_thread, parser, say, train, until_one_is_at
+from hang_common import LIBC, Loader, claim, expect, in_thread, run_kind, say, train, until_one_is_at
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -503,11 +503,5 @@ KINDS = {"pool-that-ended": pool_that_ended, "readers-that-ended": readers_that_
          "join-before-get": join_before_get}
 
 
-def main():
-    multiprocessing.set_start_method("fork")
-    options = parser(__doc__, KINDS).parse_args()
-    KINDS[options.kind](options)
-
-
 if __name__ == "__main__":
-    main()
+    run_kind(__doc__, KINDS, "fork")

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from hang_common import Loader, claim, expect, parser, say, train
+from hang_common import Loader, claim, expect, run_kind, say, train
 
 ADDRESS = Path(os.environ["TMPDIR"]) / "server"
 
@@ -65,10 +65,5 @@ KINDS = {"serve": lambda options: serve(0), "serve-slowly": lambda options: serv
          "not-accepted": lambda options: ask_one_that_stops(options, before_accept=True)}
 
 
-def main():
-    options = parser(__doc__, KINDS).parse_args()
-    KINDS[options.kind](options)
-
-
 if __name__ == "__main__":
-    main()
+    run_kind(__doc__, KINDS)

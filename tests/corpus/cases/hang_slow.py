@@ -13,7 +13,7 @@ import threading
 import time
 from functools import partial
 
-from hang_common import Loader, claim, expect, in_thread, parser, train
+from hang_common import Loader, claim, expect, in_thread, run_kind, train
 
 
 def beside(function, *arguments):
@@ -294,10 +294,5 @@ KINDS = {"consumer-of-a-program": consumer_of_a_program, "sample-of-a-server": s
          "consumer-in-a-native-call": consumer_in_a_native_call, "consumer-in-a-loop": consumer_in_a_loop}
 
 
-def main():
-    options = parser(__doc__, KINDS).parse_args()
-    KINDS[options.kind](options)
-
-
 if __name__ == "__main__":
-    main()
+    run_kind(__doc__, KINDS)

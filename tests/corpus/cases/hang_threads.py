@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-from hang_common import Loader, claim, expect, in_thread, parser, train
+from hang_common import Loader, claim, expect, in_thread, run_kind, train
 
 
 def full_queue(options):
@@ -240,10 +240,5 @@ KINDS = {"exit-joins-a-thread": exit_joins_a_thread, "result-in-own-loop": resul
          "saver": saver}
 
 
-def main():
-    options = parser(__doc__, KINDS).parse_args()
-    KINDS[options.kind](options)
-
-
 if __name__ == "__main__":
-    main()
+    run_kind(__doc__, KINDS)

@@ -14,7 +14,7 @@ if any(argument.startswith("spinning") for argument in sys.argv):
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from hang_common import NativeMutex, claim, expect, in_thread, parser, say, until_one_is_at
+from hang_common import NativeMutex, claim, expect, in_thread, run_kind, say, until_one_is_at
 
 
 class Samples(Dataset):
@@ -471,10 +471,5 @@ KINDS = {
     "evaluation-without-workers": evaluation_without_workers}
 
 
-def main():
-    options = parser(__doc__, KINDS).parse_args()
-    KINDS[options.kind](options)
-
-
 if __name__ == "__main__":
-    main()
+    run_kind(__doc__, KINDS)

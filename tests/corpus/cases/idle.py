@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from hang_common import (LIBC, LIFE_S, Loader, NativeMutex, NativeReadLock, claim, expect, in_thread, parser,
+from hang_common import (LIBC, LIFE_S, Loader, NativeMutex, NativeReadLock, claim, expect, in_thread, run_kind,
                          train, until_one_is_at)
 
 
@@ -475,11 +475,5 @@ KINDS = {job.__name__.replace("_", "-"): job
                      starved_consumer_thread, joins_a_thread, barrier, slow_pipe, nothing_but_sleep, one_epoch_done)}
 
 
-def main():
-    options = parser(__doc__, KINDS).parse_args()
-    multiprocessing.set_start_method("fork")
-    KINDS[options.kind](options)
-
-
 if __name__ == "__main__":
-    main()
+    run_kind(__doc__, KINDS, "fork")

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 
-from hang_common import LIBC, LIFE_S, Loader, NativeMutex, claim, expect, in_thread, parser, train
+from hang_common import LIBC, LIFE_S, Loader, NativeMutex, claim, expect, in_thread, run_kind, train
 from idle import compute, sample, take
 
 
@@ -329,11 +329,5 @@ KINDS = {job.__name__.replace("_", "-"): job
                      program_that_takes_long, selector_loop, death_pipe, connection_in_thread, spinning_openmp)}
 
 
-def main():
-    options = parser(__doc__, KINDS).parse_args()
-    multiprocessing.set_start_method("fork")
-    KINDS[options.kind](options)
-
-
 if __name__ == "__main__":
-    main()
+    run_kind(__doc__, KINDS, "fork")

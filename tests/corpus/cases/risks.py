@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 
-from hang_common import LIBC, Loader, claim, expect, parser, train
+from hang_common import LIBC, Loader, claim, expect, run_kind, train
 
 FILE_BYTES = 1 << 20
 BODY = ctypes.cast(LIBC.free, ctypes.c_void_p)  # free(NULL) does nothing
@@ -92,10 +92,5 @@ KINDS = {"lost-pool": lost_pool, "shared-position": shared_position, "trainer-al
          "two-runtimes": two_runtimes}
 
 
-def main():
-    options = parser(__doc__, KINDS).parse_args()
-    KINDS[options.kind](options)
-
-
 if __name__ == "__main__":
-    main()
+    run_kind(__doc__, KINDS)
