@@ -49,8 +49,8 @@ def descendants():
 
 
 def at_once(run, each):
-    """What each run gives. Most of its time it waits, so that four do not disturb one another."""
-    with ThreadPoolExecutor(4) as pool:
+    """What each run gives. Most of its time it waits, so that three do not disturb one another."""
+    with ThreadPoolExecutor(3) as pool:
         return list(pool.map(lambda arguments: run(*arguments), each))
 
 
