@@ -167,10 +167,10 @@ std::optional<RootCause> deserted_listener(const Facts& facts, const Rank& rank)
                     " that it started " + (ended == 1 ? "has" : "have") + " ended; " +
                     describe(*facts.run, failed->key) + " " + describe_exit(failed->wait_status);
   finding.processes.push_back(failed->key);
-  finding.remedies.push_back(
-      {.title = "Read why that one failed, and see whether the others live while you wait for them",
-       .commands = {"if process.poll() is not None: raise RuntimeError('it has ended')"},
-       .verify = "dlprobe run -- COMMAND"});
+  finding.advise(
+      "Read why that one failed, and see whether the others live while you wait for them",
+      {"if process.poll() is not None: raise RuntimeError('it has ended')"},
+      "dlprobe run -- COMMAND");
   return RootCause{std::move(finding), rank.trainer};
 }
 

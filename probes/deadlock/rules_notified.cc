@@ -34,44 +34,38 @@ void add_remedy_for_tasks(Finding& finding, const ThreadFacts& waiter) {
     return;
   }
   if (waits_for_future(*waiter.thread) && is_in_event_loop(*waiter.thread)) {
-    finding.remedies.push_back(
-        {.title =
-             "Do not wait for a result in the thread of the event loop: await it, or call what "
-             "waits in another thread",
-         .commands = {"await asyncio.wrap_future(future)", "await asyncio.to_thread(function)"},
-         .verify = "dlprobe deadlock --pid PID"});
+    finding.advise(
+        "Do not wait for a result in the thread of the event loop: await it, or call what "
+        "waits in another thread",
+        {"await asyncio.wrap_future(future)", "await asyncio.to_thread(function)"},
+        "dlprobe deadlock --pid PID");
     return;
   }
   if (joins_queue(*waiter.thread)) {
-    finding.remedies.push_back(
-        {.title = "Let who takes an item say that it is done, also before continue and after an "
-                  "error: queue.join() waits for each",
-         .commands = {"try: ... finally: queue.task_done()"},
-         .verify = "dlprobe deadlock --pid PID"});
+    finding.advise(
+        "Let who takes an item say that it is done, also before continue and after an "
+        "error: queue.join() waits for each",
+        {"try: ... finally: queue.task_done()"}, "dlprobe deadlock --pid PID");
     return;
   }
   if (waits_for_permit(*waiter.thread)) {
-    finding.remedies.push_back({.title =
-                                    "Release it on every way, also before return, continue and "
-                                    "after an error: with semaphore:",
-                                .commands = {"semaphore.acquire(timeout=60)"},
-                                .verify = "dlprobe deadlock --pid PID"});
+    finding.advise(
+        "Release it on every way, also before return, continue and "
+        "after an error: with semaphore:",
+        {"semaphore.acquire(timeout=60)"}, "dlprobe deadlock --pid PID");
     return;
   }
   if (queue_wait(*waiter.thread) != QueueWait::kNone) {
-    finding.remedies.push_back(
-        {.title =
-             "Who takes from a queue must not wait for room in one that leads back to it: make "
-             "one of them unbounded, or put a last item where its reader is to end",
-         .commands = {"queue.Queue()", "queue.put(None)"},
-         .verify = "dlprobe deadlock --pid PID"});
+    finding.advise(
+        "Who takes from a queue must not wait for room in one that leads back to it: make "
+        "one of them unbounded, or put a last item where its reader is to end",
+        {"queue.Queue()", "queue.put(None)"}, "dlprobe deadlock --pid PID");
     return;
   }
-  finding.remedies.push_back(
-      {.title = "Find out who should wake it: a task must not wait for a task queued behind it "
-                "in the same executor, nor an event loop for an event that nothing sets",
-       .commands = {"future.result(timeout=60)", "asyncio.wait_for(future, 60)"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.advise(
+      "Find out who should wake it: a task must not wait for a task queued behind it "
+      "in the same executor, nor an event loop for an event that nothing sets",
+      {"future.result(timeout=60)", "asyncio.wait_for(future, 60)"}, "dlprobe deadlock --pid PID");
 }
 
 // Whether the one that would wake it may be of its parent's, which fork did not copy: neither is it
@@ -124,13 +118,11 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
   finding.prove(
       count_fact("threads_here", waiter.process->threads.size(), "/proc/PID/task", facts.last->at));
   finding.rule_out("idle", "a worker without work waits for its queue of tasks");
-  finding.remedies.push_back(
-      {.title =
-           "Create what has that thread (an executor, a writer, a client) in the worker, after "
-           "the fork: what has threads mostly cannot be pickled",
-       .commands = {"DataLoader(..., worker_init_fn=start_threads)",
-                    "Pool(..., initializer=start_threads)"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.advise(
+      "Create what has that thread (an executor, a writer, a client) in the worker, after "
+      "the fork: what has threads mostly cannot be pickled",
+      {"DataLoader(..., worker_init_fn=start_threads)", "Pool(..., initializer=start_threads)"},
+      "dlprobe deadlock --pid PID");
   add_remedies_for_fork(finding, facts, waiter);
   return RootCause{std::move(finding), index};
 }

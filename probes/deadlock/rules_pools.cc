@@ -227,11 +227,10 @@ std::optional<RootCause> pool_without_results(const Facts& facts, size_t index) 
         "none of the pool's threads is left: it was terminated, as at the end of its "
         "with block, or fork did not copy them";
     finding.rule_out("slow", "without those threads no result comes in");
-    finding.remedies.push_back(
-        {.title =
-             "Take all results before the pool's with block ends: imap() gives them one by one",
-         .commands = {"with multiprocessing.Pool() as pool: results = list(pool.imap(f, items))"},
-         .verify = "dlprobe deadlock --pid PID"});
+    finding.advise(
+        "Take all results before the pool's with block ends: imap() gives them one by one",
+        {"with multiprocessing.Pool() as pool: results = list(pool.imap(f, items))"},
+        "dlprobe deadlock --pid PID");
     return RootCause{std::move(finding), index};
   }
   finding.message +=

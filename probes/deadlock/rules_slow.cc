@@ -425,9 +425,8 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
         {"stop.set(); thread.join()"});
   }
   if (is_at_end) finding.remedies.push_back(remedy_at_end_of_program());
-  finding.remedies.push_back(
-      {.title = "Look at that line, and at what the other threads of the process wait for",
-       .commands = {"dlprobe stacks " + own(end.process->key.pid)}});
+  finding.advise("Look at that line, and at what the other threads of the process wait for",
+                 {"dlprobe stacks " + own(end.process->key.pid)});
   return RootCause{std::move(finding), way.back()};
 }
 
