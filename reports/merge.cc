@@ -50,6 +50,13 @@ std::string job_of(const report::Finding& finding, const std::vector<RankState>&
   return "";
 }
 
+// Empty: it is of no job whose name is known.
+std::string first_job(const std::vector<RankState>& ranks) {
+  for (const RankState& each : ranks)
+    if (const auto& id = each.id; id && !id->job.empty()) return id->job;
+  return "";
+}
+
 // What the configuration says of the finding of many nodes; rules about single nodes were theirs.
 void apply_policy(const FindingPolicy& policy, std::string_view day, report::Finding& finding) {
   for (const auto& rule : policy.severities) {
@@ -76,8 +83,10 @@ void ReportMerger::add(const std::string& source, const AnyReport& any) {
     return add_damaged(source, "it is itself a merged report: name the nodes' reports");
   const report::Report& report = any.report;
   Node node = digest(source, report);
-  // A gate's pass does not answer what a look at a job has found.
-  const auto key = std::tuple(node.entry.node, node.entry.rank, report.invocation.probe);
+  // A gate's pass does not answer what a look at a job has found, nor that of another job.
+  const std::string looked_at = report.invocation.probe == "attach" ? first_job(node.ranks) : "";
+  const auto key =
+      std::tuple(node.entry.node, node.entry.rank, report.invocation.probe + " " + looked_at);
   const auto [place, is_new] = nodes_.try_emplace(key, node);
   if (!is_new) {
     Node& kept = place->second;
@@ -229,7 +238,9 @@ std::vector<report::Finding> ReportMerger::findings(const Findings& of_ranks) co
                                                                                                 : 0;
   };
   std::ranges::stable_sort(result, std::ranges::greater{}, [&](const report::Finding& finding) {
-    return std::tuple(finding.severity, place_of(finding), finding.occurrences);
+    // What others have left on a machine is behind all that a job does.
+    const bool is_of_job = !finding.subject.processes.empty();
+    return std::tuple(finding.severity, place_of(finding), is_of_job, finding.occurrences);
   });
   if (!differing.empty()) result.push_back(finding_of_differences(differing));
   std::string day;

@@ -94,7 +94,7 @@ class ReportMerger {
   std::string id_of_all() const;
 
   MergeOptions options_;
-  /// By name, rank and probe.
+  /// By name, rank, and probe; of a look at a job's ranks also by job.
   std::map<std::tuple<std::string, std::optional<std::string>, std::string>, Node> nodes_;
   std::map<std::string, report::Finding> prototypes_;  ///< by group
   std::map<std::string, size_t> check_places_;         ///< by id

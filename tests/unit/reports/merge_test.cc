@@ -160,6 +160,35 @@ TEST(MergeRanks, JobsStayApart) {
   EXPECT_TRUE(local["limitations"].empty());
 }
 
+TEST(MergeRanks, LooksAtTwoJobsOfOneNodeBothCount) {
+  Json stands = node_of_ranks("n1", "127.0.0.1:5", 0, true);
+  Json moves = node_of_ranks("n1", "127.0.0.1:6", 0);
+  moves["findings"] = Json::array();
+  moves["invocation"]["started_at"] = "2026-01-01T01:00:00.000Z";
+  for (Json* each : {&stands, &moves})
+    (*each)["invocation"]["probe"] = "attach";
+  Json report = joined({stands, moves});
+  ASSERT_EQ(report["findings"].size(), 1U);
+  EXPECT_EQ(report["ranks"].size(), 4U);
+  EXPECT_TRUE(report["cluster"]["duplicates"].empty());
+  moves["ranks"] = stands["ranks"];
+  report = joined({stands, moves});
+  EXPECT_TRUE(report["findings"].empty()) << "the later look at one job counts";
+  EXPECT_EQ(report["ranks"].size(), 2U);
+}
+
+TEST(MergeRanks, WhatOthersLeftOnAMachineIsBehindWhatAJobDoes) {
+  Json report = node_of_ranks("n1", "127.0.0.1:5", 0, true);
+  Json left = report["findings"][0];
+  left["code"] = "DLP0103";
+  left["fingerprint"] = "v1:" + std::string(32, '0');
+  left["subject"]["processes"] = Json::array();
+  report["findings"].insert(report["findings"].begin(), left);
+  const Json together = joined({report});
+  ASSERT_EQ(together["findings"].size(), 2U);
+  EXPECT_EQ(together["findings"][0]["code"], "DLP0702");
+}
+
 TEST(MergeRanks, RanksThatNoReportShowsAreNamedWithWhatIsNotKnown) {
   const Json report = joined({node_of_ranks("n1", "10.0.0.1:5", 0)});
   ASSERT_EQ(report["limitations"].size(), 1U);
