@@ -166,9 +166,11 @@ class Watch {
     const BootNs began = now();
     if (snapshot_at_ != 0 && began - snapshot_at_ < every) return;
     went_on_ = tree_.collector.take_snapshot();
-    // The first look reads the libraries, which may take a while: --for is time to watch.
-    if (target.deadline) *target.deadline += now() - began;
     snapshot_at_ = now();
+    // The first look reads the libraries, which may take a while: --for is time to watch.
+    const BootNs free = std::min(snapshot_at_ - began, free_for_looks_);
+    free_for_looks_ -= free;
+    if (target.deadline) *target.deadline += free;
     if (is_quiet) standstill_.count_look();
   }
 
@@ -213,9 +215,10 @@ class Watch {
   BootNs shown_at_ = 0;
   BootNs looked_at_;
   BootNs log_read_at_ = 0;
-  BootNs snapshot_at_ = 0;           ///< when the last one was complete; 0: none yet
-  bool went_on_ = false;             ///< a thread that waited, while that one was taken
-  std::optional<BootNs> still_for_;  ///< when the time was up
+  BootNs snapshot_at_ = 0;                ///< when the last one was complete; 0: none yet
+  BootNs free_for_looks_ = 10 * kSecond;  ///< beyond what --for allows
+  bool went_on_ = false;                  ///< a thread that waited, while that one was taken
+  std::optional<BootNs> still_for_;       ///< when the time was up
   bool ended_at_deadline_ = false;
   bool was_prolonged_ = false;
   bool has_failure_ = false;  ///< a process has failed since the last look

@@ -83,7 +83,7 @@ class RunReporter {
     const Verdict verdict = probes::run::kProbe.examine(so_far);
     const report::Report report =
         examination_report(so_far, verdict, report_context(options_.output));
-    complain("the command hangs: no batch of its loader has moved for " + options_.hang_after);
+    complain("the command hangs: it has got no further for " + options_.hang_after);
     write(report, true);
     told_ = report.summary.headline;
   }
