@@ -110,6 +110,13 @@ struct OtherWait {
   bool operator==(const OtherWait&) const = default;
 };
 
+/// How far it is in its data, as its interpreter told, or its memory tells.
+struct RankData {
+  int64_t started = 0;             ///< processes; 0: none is known
+  std::optional<int64_t> batches;  ///< taken in the loop over a DataLoader that it is in
+  bool operator==(const RankData&) const = default;
+};
+
 /// A rank of a distributed job at the last look at it. Times are durations: clocks of nodes differ.
 struct RankState {
   std::optional<JobRank> id;  ///< nothing: its launcher has not told it
@@ -125,7 +132,7 @@ struct RankState {
   bool is_overdue = false;         ///< for longer than anybody expects
   std::optional<RankCause> cause;  ///< found in one of its processes
   std::vector<RankWorker> workers;
-  int64_t started = 0;  ///< so many processes, as its interpreter told; 0: it told of none
+  RankData data;
   std::optional<int32_t> wait_status;  ///< of one that ended, as wait(2) has it
   std::optional<FlightRecord> flight;  ///< what a dump of its Flight Recorder says
   bool operator==(const RankState&) const = default;

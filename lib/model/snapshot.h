@@ -406,6 +406,8 @@ struct ProcessSnapshot {
   std::string frozen_by;
   std::optional<FlightRecord> flight;
   std::vector<FailedTasks> failed_tasks;
+  int64_t processes_made = 0;
+  std::optional<int64_t> batches_taken;
 
   bool operator==(const ProcessSnapshot&) const = default;
 };
@@ -425,6 +427,10 @@ constexpr void list_fields(auto&& field, Of<ProcessSnapshot> /*of*/) {
         "the file of its cgroup that says that it is frozen; empty: none does");
   field("flight", &ProcessSnapshot::flight, "of a rank: how far it is in its process groups");
   field("failed", &ProcessSnapshot::failed_tasks, "where the most have failed first");
+  field("made", &ProcessSnapshot::processes_made,
+        "Of a rank that stands: processes that its multiprocessing has made; 0: none, or not read");
+  field("batches", &ProcessSnapshot::batches_taken,
+        "likewise: taken in the loop over a DataLoader that its main thread is in");
 }
 
 /// A process tree at one moment.

@@ -256,19 +256,32 @@ std::optional<RankFinding> ranks_gone(Job job, const Members& waiting) {
   return found;
 }
 
-// Those that find one another, and nobody tells how many they are to be.
+// Those that find one another, and nobody tells how many they are to be. One that failed beside
+// them is most likely one of them.
 std::optional<RankFinding> others_have_not_come(Job job, const Members& waiting) {
   const bool all_meet = std::ranges::all_of(waiting, [&](size_t each) {
     return !job[each].id && is_in(job[each], MeetingKind::kRendezvous);
   });
   if (!all_meet) return std::nullopt;
   const size_t first = first_to_wait(job, waiting);
-  RankFinding found = finding_on(job, FindingCode::kRankBehind, Confidence::kLikely, {first});
-  if (!job[first].is_overdue) found.finding.severity = Severity::kInfo;
-  found.finding.message =
-      waits_of(job, waiting) + ": not all that belong to the job have come to it";
+  const Members ended =
+      members_that(job, [](const RankState& each) { return each.doing == RankDoing::kEnded; });
+  const auto code = ended.empty() ? FindingCode::kRankBehind : FindingCode::kRankDead;
+  RankFinding found = finding_on(job, code, Confidence::kLikely, {first});
+  found.finding.severity = job[first].is_overdue ? Severity::kWarning : Severity::kInfo;
+  found.finding.message = waits_of(job, waiting);
+  if (ended.empty()) {
+    found.finding.message += ": not all that belong to the job have come to it";
+  } else {
+    const RankState& gone = job[ended.front()];
+    found.finding.processes.push_back(gone.process);
+    found.finding.message += ", and " + name_ranks(job, ended) + words_of_doing(job, ended) +
+                             ", which the same process had started";
+    add_remedies_for_gone(found.finding, job[first], &gone);
+  }
   found.finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   found.finding.discriminator = "elsewhere";
+  if (!ended.empty()) return found;
   found.finding.advise(
       "Start as many ranks as the world size says, here or on other nodes, and let each "
       "reach this one by the name and the port that all are given",
@@ -292,17 +305,26 @@ const RankGroup* group_without_data(Job job, const std::vector<RankGroup>& group
   });
   // Two that wait for messages wait for each other, in a farm whose others are done.
   const bool wait_for_one_another = std::ranges::count_if(job, is_in_message) > 1;
-  if (at_end != groups.end() && groups.size() > 1) return wait_for_one_another ? nullptr : &*at_end;
   const auto has_workers = [&](size_t each) { return !job[each].workers.empty(); };
+  if (at_end != groups.end() && groups.size() > 1) {
+    // Whose loader has had workers, and has none, is through with its data as well.
+    const auto is_through = [](const RankState& each) {
+      return is_at_end(each) ||
+             (each.data.started > 0 && each.workers.empty() && !each.data.batches);
+    };
+    const bool all_are = std::ranges::all_of(job, is_through);
+    return wait_for_one_another || all_are ? nullptr : &*at_end;
+  }
   const auto through = std::ranges::find_if(
       groups, [&](const RankGroup& group) { return std::ranges::none_of(group, has_workers); });
   const bool others_have = std::ranges::any_of(
       groups, [&](const RankGroup& group) { return std::ranges::all_of(group, has_workers); });
   if (through == groups.end() || !others_have) return nullptr;
   // Who started fewer processes than another never began what the other is at.
-  const int64_t most = std::ranges::max_element(job, {}, &RankState::started)->started;
+  const auto started = [](const RankState& each) { return each.data.started; };
+  const int64_t most = started(*std::ranges::max_element(job, {}, started));
   const bool all_began =
-      std::ranges::all_of(*through, [&](size_t each) { return job[each].started >= most; });
+      std::ranges::all_of(*through, [&](size_t each) { return started(job[each]) >= most; });
   return all_began ? &*through : nullptr;
 }
 
@@ -324,16 +346,25 @@ Members suspects_of(Job job, const std::vector<RankGroup>& groups) {
   return suspects;
 }
 
+// "rank 0 at batch 12": of the others one whose memory tells it.
+Message batch_of_others(Job job, const RankGroup& through) {
+  for (size_t i = 0; i < job.size(); ++i)
+    if (const auto batch = job[i].data.batches; batch && std::ranges::count(through, i) == 0)
+      return say(" ({} at batch {} of its loop)", name_ranks(job, {i}), *batch);
+  return {};
+}
+
 Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGroup* through) {
   if (job[groups.front().front()].is_on_gpu())
     return ": if these are different collectives, none of them ends";
   if (through != nullptr) {
     const RankState& first = job[through->front()];
-    const bool is_known = is_at_end(first) || first.started > 0;
+    const bool is_known = is_at_end(first) || first.data.started > 0;
     return ": " + name_ranks(job, *through) + (through->size() == 1 ? " is" : " are") +
            (is_at_end(first) ? " at the end of the program, be it by an exception"
                              : " through with the data, without workers any more") +
-           (is_known ? "" : ", or never began to read it") + ", the others are in the middle of it";
+           (is_known ? "" : ", or never began to read it") +
+           ", the others are in the middle of it" + batch_of_others(job, *through);
   }
   const auto waits_for_call = [&](const RankGroup& group) {
     return is_in(job[group.front()], MeetingKind::kCall);
@@ -342,7 +373,8 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
     return ": no rank carries out a call; its result may be a future that nobody sets";
   if (job.front().id && is_in_message(job[groups.front().front()]))
     return ": no rank is on its way to answer";
-  if (groups.size() > 1) return ": none of these ends before the others have come to it";
+  if (groups.size() > 1)
+    return ": none of these ends before the others have come to it" + batch_of_others(job, {});
   if (is_at_barrier(job[groups.front().front()]))
     return ": all of them have come, and it waits for more";
   if (!job.front().id)

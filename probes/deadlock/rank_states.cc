@@ -237,8 +237,10 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
   state.cause = cause_of(facts, rank, known);
   if (!state.cause) state.cause = exception_of(facts, state, thread);
   state.flight = thread.process->flight;
-  state.started = std::ranges::count(events_of(*facts.run, StartEventKind::kStarted), state.process,
-                                     &StartEvent::process);
+  state.data.started = std::max(std::ranges::count(events_of(*facts.run, StartEventKind::kStarted),
+                                                   state.process, &StartEvent::process),
+                                thread.process->processes_made);
+  state.data.batches = thread.process->batches_taken;
   for (const size_t worker : rank.workers)
     state.workers.push_back({.pid = facts.threads[worker].process->key.pid});
   return state;

@@ -56,19 +56,23 @@ bool waits_on_loopback(const Facts& facts, const Rank& rank) {
   });
 }
 
-// A rank that had ended before anybody looked: of all that one process started, one is missing, and
-// one child of that process has ended.
+// A rank that had ended before anybody looked: of all that one process started, one is missing, or
+// nobody tells how many they are, and one child of that process has ended.
 void add_unnamed_end(const Facts& facts, Job& job) {
   const MissingRanks missing = missing_ranks(job.states);
-  if (count_in(missing.numbers) != 1) return;
+  const bool has_numbers = job.states.front().id.has_value();
+  if (has_numbers && count_in(missing.numbers) != 1) return;
   const int32_t parent = facts.threads[job.ranks.front().trainer].info->ppid;
   const bool have_one_parent = std::ranges::all_of(job.ranks, [&](const Rank& each) {
     return facts.threads[each.trainer].info->ppid == parent;
   });
   JobRank id = job.states.front().id.value_or(JobRank());
-  id.rank = static_cast<int32_t>(missing.numbers.front().first);
+  if (has_numbers) id.rank = static_cast<int32_t>(missing.numbers.front().first);
   auto end = have_one_parent ? unnamed_end(*facts.run, parent, id) : std::nullopt;
-  if (end) job.states.push_back(std::move(*end));
+  if (!end) return;
+  if (!has_numbers) end->id.reset();
+  // Where nobody tells who is a rank, what ended well may have been something else.
+  if (has_numbers || end->wait_status.value_or(0) != 0) job.states.push_back(std::move(*end));
 }
 
 // Whether a rank of the one job started one of the other.

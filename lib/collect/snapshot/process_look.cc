@@ -182,8 +182,10 @@ void ProcessLook::refine(ProcessSnapshot& snapshot) const {
     if (thread.futex) refine_by_stack(*thread.futex, thread.stack, image_.memory);
     image_.python.merge(thread);
     image_.python.find_tasks(thread, scan, snapshot.failed_tasks);
-    if (thread.tid == snapshot.key.pid && snapshot.at - thread.blocked_since >= kLongWait)
+    if (thread.tid == snapshot.key.pid && snapshot.at - thread.blocked_since >= kLongWait) {
       image_.python.find_failed_futures(thread, scan, snapshot.failed_tasks);
+      if (rank_ && !image_.target.is_worker) image_.python.find_loading(snapshot);
+    }
     if (thread.wait.files.empty() && may_be_in_sleep(thread.wait))
       add_named_file(image_.machine, *image_.target.directory, image_.python.texts_of(thread.tid),
                      thread.wait);

@@ -11,6 +11,7 @@
 #include "lib/foreign/python_code.h"
 #include "lib/stacks/python/frame_texts.h"
 #include "lib/stacks/python/futures.h"
+#include "lib/stacks/python/loading.h"
 #include "lib/stacks/python/merge_stacks.h"
 #include "lib/stacks/python/tasks.h"
 
@@ -211,6 +212,16 @@ void PythonLook::find_failed_futures(const ThreadSnapshot& thread, const Pointer
     return true;
   });
   std::ranges::stable_sort(failed, std::ranges::greater{}, &FailedTasks::count);
+}
+
+void PythonLook::find_loading(ProcessSnapshot& snapshot) const {
+  const auto main = by_tid_.find(snapshot.key.pid);
+  if (!runtime_ || runtime_->free_threaded || main == by_tid_.end()) return;
+  const auto layout = python_value_layout(runtime_->version);
+  if (!layout) return;
+  const PythonLoading loading = read_python_loading(*memory_, *runtime_, *layout, main->second);
+  snapshot.processes_made = loading.processes;
+  snapshot.batches_taken = loading.batches;
 }
 
 std::set<std::string> PythonLook::texts_of(int32_t tid) const {

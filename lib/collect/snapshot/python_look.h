@@ -71,6 +71,9 @@ class PythonLook {
   void find_failed_futures(const ThreadSnapshot& thread, const PointerScan& scan,
                            std::vector<FailedTasks>& failed) const;
 
+  /// After assign(): how far the main thread of a rank is in its data.
+  void find_loading(ProcessSnapshot& snapshot) const;
+
   /// After assign(): the texts that the innermost functions of a thread have at hand; see
   /// PythonFrameTexts. CPython 3.8 to 3.13.
   std::set<std::string> texts_of(int32_t tid) const;

@@ -159,6 +159,37 @@ std::vector<PythonValues::Item> PythonValues::attributes(uint64_t object, const 
   return pointer == 0 ? std::vector<Item>{} : dict_items(pointer, most);
 }
 
+// The value of a dict with that key, a str; 0: there is none.
+uint64_t PythonValues::item_of(uint64_t dict, std::string_view key) {
+  constexpr uint64_t kItemsOfModule = 10'000;
+  const PythonType* type = type_of(dict);
+  if (type == nullptr || !type->is_dict()) return 0;
+  for (const auto& [name, value] : items(dict, *type, kItemsOfModule))
+    if (text(name) == key) return value;
+  return 0;
+}
+
+uint64_t PythonValues::global(std::string_view module, std::string_view name) {
+  constexpr uint64_t kDictOfModule = 16;  // PyModuleObject.md_dict
+  const auto interpreters = list_python_interpreters(memory_, runtime_);
+  if (!interpreters) return 0;
+  const uint64_t modules = word(interpreters->back() + runtime_.layout.interpreter.modules);
+  const uint64_t found = item_of(modules, module);
+  return found == 0 ? 0 : item_of(word(found + kDictOfModule), name);
+}
+
+std::optional<int64_t> PythonValues::small_int(uint64_t object) {
+  // struct _longobject: of its first word 3.12 and later have the count of digits above three bits,
+  // of which the lowest says that it is 0.
+  const PythonType* type = type_of(object);
+  if (type == nullptr || !type->is_int()) return std::nullopt;
+  const uint64_t head = word(object + 2 * kPythonWord);
+  const bool has_tag = runtime_.version.minor >= 12;
+  if (head == (has_tag ? 1 : 0)) return 0;
+  if (head != (has_tag ? 8 : 1)) return std::nullopt;
+  return word(object + 3 * kPythonWord) & UINT32_MAX;
+}
+
 const std::optional<std::string>& PythonValues::text(uint64_t object) {
   // Names are interned: the same ones come again and again.
   const auto [known, is_new] = texts_.try_emplace(object);

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -67,6 +68,10 @@ class PythonValues {
   std::optional<uint64_t> newest(uint64_t object, const PythonType& type) const;
   /// The attributes of an instance of a class.
   std::vector<Item> attributes(uint64_t object, const PythonType& type, uint64_t most) const;
+  /// What a module that the program has imported calls so; 0: nothing.
+  uint64_t global(std::string_view module, std::string_view name);
+  /// Nothing: it is no int, or none between 0 and 2^30.
+  std::optional<int64_t> small_int(uint64_t object);
   /// Nothing: it is no str.
   const std::optional<std::string>& text(uint64_t object);
   const Memory& memory() const { return memory_; }
@@ -75,6 +80,7 @@ class PythonValues {
 
  private:
   std::optional<PythonType> read_type(uint64_t address) const;
+  uint64_t item_of(uint64_t dict, std::string_view key);
   std::vector<Item> dict_items(uint64_t dict, uint64_t most) const;
   std::vector<Item> keyed(uint64_t keys, uint64_t values, uint64_t most) const;
   struct Entries {

@@ -249,10 +249,36 @@ TEST(JoinedRanks, OneWithoutWorkersIsThroughWithItsData) {
   EXPECT_EQ(finding.code, FindingCode::kUnevenData);
   EXPECT_THAT(finding.message.plain(), HasSubstr("rank 5 (n2, pid 4712) is through with the data"));
   for (RankState& each : nodes.ranks)
-    each.started = 2;
+    each.data.started = 2;
   EXPECT_EQ(only(nodes).code, FindingCode::kUnevenData);
-  nodes.at(5).started = 1;
+  nodes.at(5).data.started = 1;
   EXPECT_EQ(only(nodes).code, FindingCode::kCollectiveMismatch) << "it never began that loader";
+}
+
+TEST(JoinedRanks, OneInTheMiddleOfItsDataIsToldWithItsBatch) {
+  Nodes nodes;
+  nodes.waits(5, "barrier", 60);
+  nodes.at(5).workers.clear();
+  nodes.at(2).data.batches = 12;
+  EXPECT_THAT(only(nodes).message.plain(), HasSubstr("the middle of it (rank 2 (n1, pid "));
+  EXPECT_THAT(only(nodes).message.plain(), HasSubstr(") at batch 12 of its loop)"));
+}
+
+// As where only one rank gathers its metrics, and the others are done.
+TEST(JoinedRanks, WhoHasNoWorkersAnyMoreIsNotInTheMiddleOfItsData) {
+  Nodes nodes;
+  for (RankState& each : nodes.ranks) {
+    each.workers.clear();
+    each.data.started = 2;
+    if (each.id->rank != 0) each.meeting->kind = MeetingKind::kEnd;
+  }
+  EXPECT_EQ(only(nodes).code, FindingCode::kCollectiveMismatch);
+  nodes.at(0).data.batches = 12;
+  EXPECT_EQ(only(nodes).code, FindingCode::kUnevenData) << "it is, and its workers are threads";
+  nodes.at(0).data.batches.reset();
+  for (RankState& each : nodes.ranks)
+    each.data.started = 0;
+  EXPECT_EQ(only(nodes).code, FindingCode::kUnevenData) << "nothing is known of its data";
 }
 
 TEST(JoinedRanks, OneThatEndedOnItsNodeIsDead) {
