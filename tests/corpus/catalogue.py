@@ -282,6 +282,9 @@ def hangs_of_ranks():
     """Ranks of a distributed job that wait for one of them."""
     slow = partial(hang_with_twin, pace="slow", dlprobe_options=["--for", "11s"])
     yield from hang_with_twin("ranks-loader-stuck", "hang_ranks.py loader-stuck", "DLP0308", also=["DLP0702"])
+    yield from hang_with_twin("ranks-gathers-alone", "hang_ranks.py gathers-alone", "DLP0703", dlprobe_options=["--for", "11s"])
+    yield from hang_with_twin("ranks-slowest", "hang_ranks.py slowest", "DLP0706", severity="info", verdicts=("pass",),
+                              dlprobe_options=["--for", "6s"])
     yield from slow("ranks-asleep", "hang_ranks.py asleep", "DLP0702", severity="warning", verdicts=("warn",))
     yield from slow("ranks-mismatch", "hang_ranks.py mismatch", "DLP0703")
     yield from slow("ranks-messages", "hang_ranks.py messages", "DLP0703")

@@ -204,6 +204,17 @@ def lost_peers():
     yield watched("rank-without-its-file", "gan_two_ranks.py --real /nowhere/points.pt", ("DLP0510", "DLP0514", "DLP0705"), **WARNS, **ranks)
     yield watched("statistics-by-two-calls", "gan_two_ranks.py --gather-on-first", "DLP0703", **ranks)
     yield fine("two-ranks", "gan_two_ranks.py", needs="torch")
+    mpi = {"needs": "torch1", "modules": ("mpi4py",)}
+    slowest = {"severity": "info", "verdicts": ("pass",), "dlprobe_options": ["--for", "8s"]}
+    yield met("rod-with-odd-barrier", "heat_mpi.py --odd-barrier", "DLP0703", **mpi)
+    yield met("rod-with-long-piece", "heat_mpi.py --long-piece", "DLP0706", **slowest, **mpi)
+    yield fine("rod", "heat_mpi.py", **mpi)
+    yield watched("log-on-one-rank", "keep_averages.py --log-on-one", "DLP0703", **ranks)
+    yield met("late-forward-of-one-rank", "keep_averages.py --late-forward", "DLP0706", needs="torch", attach_after_s=15, **slowest)
+    yield fine("averages", "keep_averages.py", needs="torch")
+    yield met("rank-without-its-shard", "shards_by_hand.py --lost-shard", ("DLP0510", "DLP0705"), **WARNS, needs="torch",
+              attach_after_s=15)
+    yield fine("rank-with-late-shard", "shards_by_hand.py --late-shard", needs="torch")
     # Its GIL is kept as well, but nobody lacks it: the lock is what it waits for.
     yield met("index-lock-of-a-compaction", "neighbours_index.py", "DLP0313", dlprobe_options=["--for", "20s"], **WARNS)
     yield watched("index-lock-of-a-compaction", "neighbours_index.py", "DLP0313", dlprobe_options=["--for", "40s"], **WARNS)

@@ -35,6 +35,30 @@ def step(healthy):
         time.sleep(0.01)
 
 
+def slowest(rank, options):
+    """Rank 1 computes longer than the others, in each step."""
+    claim("moves")
+    while True:
+        if rank == 1 and not options.healthy:
+            until = time.monotonic() + 0.1
+            while time.monotonic() < until:
+                pass
+        dist.all_reduce(torch.ones(8))
+        time.sleep(0.01)
+
+
+def gathers_alone(rank, options):
+    """Rank 0 alone validates, and gathers what it found from all."""
+    for (batch,) in loader(40):
+        dist.all_reduce(batch)
+    if not options.healthy:
+        claim("still")
+        for (batch,) in loader(40) if rank == 0 else ():
+            dist.all_gather([torch.zeros(4, 8) for _ in range(RANKS)], batch)
+        dist.barrier()
+    step(options.healthy)
+
+
 def asleep(rank, options):
     """Rank 1 uploads something, without end."""
     if rank == 1 and not options.healthy:
@@ -262,7 +286,7 @@ def missing(rank, options):
 KINDS = {"asleep": asleep, "mismatch": mismatch, "uneven": uneven, "loader-stuck": loader_stuck, "missing": missing,
          "autograd-thread": autograd_thread, "work": work, "store": store, "sharded": sharded, "unnamed": asleep,
          "dumped": dumped, "polled": polled, "call": call, "files": files, "asked": asked, "messages": messages,
-         "crosswise": crosswise, "file-lock": file_lock}
+         "crosswise": crosswise, "file-lock": file_lock, "slowest": slowest, "gathers-alone": gathers_alone}
 
 
 def train(options):
