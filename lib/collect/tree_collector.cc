@@ -110,7 +110,7 @@ void TreeCollector::sample(BootNs now) {
   shm_.poll();               // what follows may wait for a lock that a dying process holds
   ends_.read_deaths(tree_);  // of members that discover() is about to drop
   discover(now);
-  tree_.sample(reader_);
+  tree_.sample(reader_, second_due);
   const bool any_ended = ends_.check(tree_);
   ends_.look_at_deaths(tree_, any_ended || second_due);
   if (second_due) {

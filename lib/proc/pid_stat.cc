@@ -69,6 +69,8 @@ Expected<PidStat> parse_pid_stat(std::string_view text) {
   fields.number(15, stat.stime_ticks);
   fields.number(20, stat.threads);
   fields.number(22, stat.start_ticks);
+  fields.number(23, stat.vm_bytes);
+  fields.number(24, stat.rss_pages);
   fields.number(26, stat.start_code);
   fields.number(28, stat.start_stack);
   fields.number(39, stat.processor);
@@ -90,6 +92,10 @@ bool has_ended(const PidStat& stat) {
 bool is_forked_without_exec(const PidStat& stat) {
   constexpr uint64_t kPfForkNoExec = 0x00000040;  // include/linux/sched.h
   return (stat.flags & kPfForkNoExec) != 0;
+}
+
+MemoryMarks memory_marks(const PidStat& stat) {
+  return {stat.vm_bytes, stat.rss_pages, stat.minor_faults, stat.major_faults};
 }
 
 }  // namespace dlprobe

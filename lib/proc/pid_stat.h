@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,6 +24,8 @@ struct PidStat {
   uint64_t stime_ticks = 0;   ///< 15, all threads
   int32_t threads = 0;        ///< 20
   uint64_t start_ticks = 0;   ///< 22
+  uint64_t vm_bytes = 0;      ///< 23
+  uint64_t rss_pages = 0;     ///< 24; many kernels count it less exactly than statm
   uint64_t start_code = 0;    ///< 26; 1: no right to see it; 0: no memory (a zombie)
   uint64_t start_stack = 0;   ///< 28; 0 without the right
   int32_t processor = 0;      ///< 39: the CPU that it ran on last
@@ -31,6 +34,10 @@ struct PidStat {
 
   bool operator==(const PidStat&) const = default;
 };
+
+/// As long as these stand still, the process has mapped, touched and given back no memory.
+using MemoryMarks = std::array<uint64_t, 4>;
+MemoryMarks memory_marks(const PidStat& stat);
 
 /// Whether it is a kernel thread (PF_KTHREAD).
 bool is_kernel_thread(const PidStat& stat);

@@ -21,6 +21,7 @@ struct MadeUpProcess {
   uint64_t start_ticks = 0;  ///< 0: ten times its pid
   int threads = 1;
   int cpu_ticks = 1;
+  int minor_faults = 5;
 
   ProcessKey key() const {
     return {.pid = pid, .start_ticks = start_ticks != 0 ? start_ticks : uint64_t{10} * pid};
@@ -29,11 +30,11 @@ struct MadeUpProcess {
 
 inline std::string stat_text(const MadeUpProcess& process) {
   return fmt::format(
-      "{} ({}) {} {} 1 1 0 -1 0 5 0 6 0 {} 2 0 0 20 0 {} 0 {} 1 1 1 {} 9 7 0 0 0 0 0 0 0 0 0 "
+      "{} ({}) {} {} 1 1 0 -1 0 {} 0 6 0 {} 2 0 0 20 0 {} 0 {} 1 1 1 {} 9 7 0 0 0 0 0 0 0 0 0 "
       "17 0 0 0 0 0 0 0 0 0 7 8 0 0 {}\n",
-      process.pid, process.comm, process.state, process.ppid, process.cpu_ticks, process.threads,
-      process.key().start_ticks, process.state == 'Z' ? 0 : 1000 + process.pid,
-      process.wait_status);
+      process.pid, process.comm, process.state, process.ppid, process.minor_faults,
+      process.cpu_ticks, process.threads, process.key().start_ticks,
+      process.state == 'Z' ? 0 : 1000 + process.pid, process.wait_status);
 }
 
 /// The files of a process that can be looked at; its /dev/shm is that of device 29.

@@ -55,7 +55,7 @@ class DescriptorWatch {
     uint64_t look_count = 0;   ///< when a closer look was taken last
     BootNs look_at = 0;        ///< 0: never
     bool look_was_at_limit = false;
-    uint64_t vm_pages = 0;  ///< when the mappings were counted last
+    uint64_t vm_bytes = 0;  ///< when the mappings were counted last
     BootNs maps_at = 0;     ///< 0: never
     BootNs maps_cost = 0;
   };

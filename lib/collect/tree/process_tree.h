@@ -24,9 +24,10 @@ class ProcessTree {
   /// nothing was forked anywhere on the machine since the last call.
   void discover(DeadlineReader& reader);
 
-  /// Reads stat and statm of every member into its sample. A member that has another program, name
-  /// or parent now has its info read anew.
-  void sample(DeadlineReader& reader);
+  /// Reads stat of every member into its sample, and statm where stat says that its memory has
+  /// moved or `statm_of_all`. A member that has another program, name or parent now has its info
+  /// read anew.
+  void sample(DeadlineReader& reader, bool statm_of_all);
 
   /// Gives every member its role; marks those whose info changed by it.
   void update_roles();

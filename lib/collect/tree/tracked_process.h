@@ -11,6 +11,7 @@
 #include "lib/os/deadline.h"
 #include "lib/os/machine.h"
 #include "lib/proc/pid_stat.h"
+#include "lib/proc/pid_statm.h"
 
 namespace dlprobe {
 
@@ -31,8 +32,9 @@ struct TrackedProcess {
   ProcessInfo info;      ///< as last recorded, or to be recorded
   RoleFacts facts;
   std::optional<uint64_t> main_calls;  ///< io_calls of its main thread: of trainers, workers
-  uint64_t vm_pages = 0;               ///< of its address space, at the newest tick
-  bool may_see_memory = false;         ///< the kernel shows its addresses, so also its exit code
+  Observed<PidStatm> memory = failure(ErrorCode::kInsufficient, "not read");
+  MemoryMarks memory_marks{};   ///< when `memory` was read
+  bool may_see_memory = false;  ///< the kernel shows its addresses, so also its exit code
   bool info_changed = true;
   BootNs children_scanned_at = 0;  ///< of all its threads
   BootNs pss_read_at = 0;

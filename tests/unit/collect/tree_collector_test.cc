@@ -76,6 +76,24 @@ class MadeUpMachine : public testing::Test {
   RecordList records_;
 };
 
+TEST_F(MadeUpMachine, ResidentMemoryIsReadWhereItMovedAndOnceASecond) {
+  const auto newest = [this] {
+    return records_.all<Sample>().back().processes.front().rss_bytes.value_or(0);
+  };
+  TreeCollector collector = this->collector();
+  collector.tick();
+  const uint64_t page = newest() / 10;
+  files_->add("/proc/100/statm", "100 20 4 0 0 0 0\n");
+  tick_after(collector, kSecond / 2);
+  EXPECT_EQ(newest(), 10 * page) << "stat says that nothing moved";
+  files_->add("/proc/100/stat", dlprobe::stat_text({.pid = 100, .ppid = 50, .minor_faults = 6}));
+  tick_after(collector, kSecond / 4);
+  EXPECT_EQ(newest(), 20 * page);
+  files_->add("/proc/100/statm", "100 30 4 0 0 0 0\n");
+  tick_after(collector, kSecond / 2);
+  EXPECT_EQ(newest(), 30 * page);
+}
+
 TEST_F(MadeUpMachine, ALoaderMovesWhenItReadsOrWrites) {
   TreeCollector collector = this->collector();
   collector.tick();

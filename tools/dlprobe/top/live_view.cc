@@ -13,7 +13,7 @@ namespace {
 // Two looks a second apart tell what moves; the third sees what was torn.
 constexpr ptrdiff_t kSnapshotsOfReport = 3;
 // Nobody reads a screen that changes more often.
-constexpr BootNs kDrawEvery = 150 * kMillisecond;
+constexpr BootNs kDrawEvery = 450 * kMillisecond;
 // Where stacks may not be looked at there are none.
 constexpr BootNs kLongestForReport = 6 * kSecond;
 
