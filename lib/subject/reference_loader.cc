@@ -35,9 +35,10 @@ Expected<std::string> find_reference_loader(const std::string& override_path,
   }
   return failure(
       ErrorCode::kNotFound,
-      "the reference loader is not installed; without it use gate --level quick, --pid PID or "
-      "-- COMMAND. To have it, install the package dlprobe-reference-loader, or build with "
-      "-DDLPROBE_REFERENCE_LOADER=ON (needs libtorch-dev and libopencv-dev)");
+      "the reference loader is not installed (wheel and tarball have none): gate --level quick "
+      "checks without it, --pid PID and -- COMMAND need none. To have it, install the package "
+      "dlprobe-reference-loader, or build with -DDLPROBE_REFERENCE_LOADER=ON (needs libtorch-dev "
+      "and libopencv-dev)");
 }
 
 std::vector<std::string> reference_loader_argv(const std::string& executable,

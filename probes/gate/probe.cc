@@ -145,7 +145,13 @@ void check_memory_and_cpus(Checks& checks) {
     Message text = say("{} of {} CPUs usable", facts.cpus_usable, facts.cpus_online);
     if (facts.cpu_quota)
       text += own(fmt::format(", for {:.3g} CPUs' worth of time", *facts.cpu_quota));
-    checks.add("cpu.usable", cpus, {kCpuAffinityNarrowed}, text);
+    const auto workers = checks.source().plan.workers;
+    if (std::cmp_less_equal(workers, facts.cpus_usable)) {
+      checks.add("cpu.usable", cpus, {kCpuAffinityNarrowed}, text);
+    } else {
+      text += say(" for {} workers: dlprobe tune measures how many of them help", workers);
+      checks.add_skipped("cpu.usable", cpus, text, {kCpuAffinityNarrowed});
+    }
   } else {
     checks.add_incomplete("cpu.usable", cpus, {kCpuAffinityNarrowed}, "sched_getaffinity failed");
   }

@@ -93,10 +93,15 @@ TEST_F(GateTest, FewerCpusThanWorkersWhereTheMachineHasMore) {
   expect(FindingCode::kCpuAffinityNarrowed, Severity::kWarning, "cpu.usable");
   facts().cpu_quota = 6;
   EXPECT_TRUE(examine().findings.empty());
-  // A small machine is no narrowed one.
+  // A small machine is no narrowed one, but no worker has a CPU of its own there.
   facts().cpu_quota.reset();
   facts().cpus_usable = facts().cpus_online = 2;
-  EXPECT_TRUE(examine().findings.empty());
+  const Verdict verdict = examine();
+  EXPECT_TRUE(verdict.findings.empty());
+  const auto cpus = std::ranges::find(verdict.checks, "cpu.usable", &NamedCheck::id);
+  ASSERT_NE(cpus, verdict.checks.end());
+  EXPECT_EQ(cpus->status, CheckStatus::kSkipped);
+  EXPECT_THAT(cpus->text.plain(), HasSubstr("2 of 2 CPUs usable for 4 workers"));
 }
 
 TEST_F(GateTest, MemoryThatTheBatchesAloneTake) {
