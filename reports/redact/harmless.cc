@@ -86,6 +86,9 @@ Vocabulary::Vocabulary() {
     if (const Syscall* call = find_syscall(number, "x86_64")) values.emplace(call->name);
   }
   add_values(report_shape());
+  for (const std::string_view scope :
+       {"<locals>", "<lambda>", "<module>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"})
+    values.emplace(scope);
 }
 
 const Vocabulary& vocabulary() {

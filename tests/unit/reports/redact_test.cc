@@ -105,6 +105,14 @@ TEST(Redact, TheSameNameHasTheSamePseudonymInEveryReport) {
               ::testing::StartsWith(text.substr(blank + 1) + " " + text.substr(0, blank)));
 }
 
+TEST(Redact, WhatPythonPutsIntoAQualifiedNameStays) {
+  Redactor redactor(kAll);
+  const std::string name = "zebrafish.<locals>.<genexpr>.__getitem__";
+  const Json report = redacted(redactor, report_with_pieces("waits in " + name, {{"name", name}}));
+  EXPECT_THAT(headline(report), HasSubstr(".<locals>.<genexpr>.__getitem__"));
+  EXPECT_THAT(headline(report), Not(HasSubstr("zebrafish")));
+}
+
 TEST(Redact, LibrariesKeepTheirNames) {
   Redactor redactor(kAll);
   const std::string file = kHome + "/alice/env/lib/python3.11/site-packages/torch/x.py";
