@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/path_name.h"
 #include "lib/base/units.h"
 #include "lib/base/utf8.h"
 #include "reports/document/text_layout.h"
@@ -25,9 +26,11 @@ std::string job_row(const std::vector<std::string>& cells, const std::vector<siz
   return row;
 }
 
-// A program that stands in the command line (python -c) has many lines.
-std::string command_text(const std::vector<std::string>& command) {
+// A program that stands in the command line (python -c) has many lines. The script tells the job,
+// not the folder of its interpreter.
+std::string command_text(std::vector<std::string> command) {
   constexpr size_t kMostColumns = 160;
+  if (!command.empty()) command.front() = base_name(command.front());
   std::string text = fmt::format("{}", fmt::join(command, " "));
   std::ranges::replace(text, '\n', ' ');
   size_t bytes = 0;

@@ -4,6 +4,7 @@
 #include <ranges>
 #include <tuple>
 
+#include "lib/base/path_name.h"
 #include "lib/base/units.h"
 #include "lib/model/run_words.h"
 
@@ -180,6 +181,8 @@ const ProcessInfo* JobPicture::info_of(const ProcessKey& key) const {
 TopPicture JobPicture::picture() const {
   TopPicture picture{.at = at_, .root_pid = root_.pid, .end = end_};
   if (const ProcessInfo* root = info_of(root_)) picture.command = root->cmdline;
+  // The script tells the job, not the folder of its interpreter.
+  if (!picture.command.empty()) picture.command.front() = base_name(picture.command.front());
   if (root_.pid != 0 && host_.ticks_per_second != 0) {
     const auto tick_ns = kSecond / static_cast<int64_t>(host_.ticks_per_second);
     picture.age = std::max<BootNs>(at_ - static_cast<int64_t>(root_.start_ticks) * tick_ns, 0);
