@@ -62,6 +62,7 @@ constexpr std::array kStopped = {kWorkerStopped};
 constexpr std::array kTexts = {
     AskedText{"No space left on device", kNoSpace},
     AskedText{"Unexpected bus error", kBusError},
+    AskedText{"Bus error", kBusError},
     AskedText{"BrokenPipeError", kPeerGone},
     AskedText{"ConnectionResetError", kPeerGone},
     AskedText{"ConnectionRefusedError", kPeerGone},

@@ -129,6 +129,29 @@ double score_of_place(std::span<const FindingCode> asked, FindingCode code) {
   return kFirst * std::pow(kEachNext, static_cast<double>(place - asked.begin()));
 }
 
+/// A row of README's table, and the words of what it is for.
+struct RowWords {
+  CommandRow row;
+  std::set<std::string> words;
+};
+
+std::vector<RowWords> readme_rows() {
+  std::vector<RowWords> rows;
+  for_each_line(readme(), [&](std::string_view line) {
+    const auto cells = split(line, '|');
+    constexpr size_t kCells = 5;  // with what is before the first mark and behind the last
+    if (cells.size() != kCells || !cells[2].starts_with(" `dlprobe ")) return;
+    const std::string_view command = cells[2].substr(2, cells[2].find('`', 2) - 2);
+    if (command.starts_with("dlprobe explain")) return;
+    const auto words = words_alone(cells[1]);
+    rows.push_back({.row = {.what = std::string(trim(cells[1])), .command = std::string(command)},
+                    .words = {words.begin(), words.end()}});
+  });
+  for (RowWords& each : rows)
+    std::erase(each.row.what, '`');
+  return rows;
+}
+
 class PageSearch {
  public:
   explicit PageSearch(std::string_view text)
@@ -160,6 +183,24 @@ class PageSearch {
     std::erase_if(matches, [best = matches.empty() ? 0 : matches.front().score](
                                const PageMatch& match) { return match.score < kFarBehind * best; });
     return matches;
+  }
+
+  std::vector<CommandRow> commands() const {
+    constexpr double kLeastOfRow = 1.5;
+    constexpr double kNearBest = 0.8;
+    constexpr size_t kMost = 2;
+    const std::vector<RowWords> rows = readme_rows();
+    std::vector<std::pair<double, const CommandRow*>> scores;
+    for (const RowWords& each : rows)
+      scores.emplace_back(score_of_row(each, rows), &each.row);
+    std::ranges::stable_sort(scores, std::ranges::greater(),
+                             [](const auto& it) { return it.first; });
+    std::vector<CommandRow> result;
+    for (const auto& [score, row] : scores) {
+      if (score < kLeastOfRow || score < kNearBest * scores.front().first) break;
+      if (result.size() < kMost) result.push_back(*row);
+    }
+    return result;
   }
 
  private:
@@ -196,6 +237,25 @@ class PageSearch {
       if (found != page.weights.end()) sum += rarity(word) * found->second;
     }
     return sum;
+  }
+
+  /// A word says little of a row where many rows or many pages have it.
+  double score_of_row(const RowWords& row, const std::vector<RowWords>& rows) const {
+    double sum = 0;
+    for (const std::string& word : words_) {
+      if (!row.words.contains(word)) continue;
+      const auto has = std::ranges::count_if(
+          rows, [&](const RowWords& other) { return other.words.contains(word); });
+      const double of_rows = std::log(static_cast<double>(rows.size()) / static_cast<double>(has));
+      const double of_pages = rarity(word);
+      sum += of_pages == 0 && !is_of_pages(word) ? of_rows : std::min(of_rows, of_pages);
+    }
+    return sum;
+  }
+
+  bool is_of_pages(const std::string& word) const {
+    return std::ranges::any_of(pages_,
+                               [&](const PageWords& page) { return page.weights.contains(word); });
   }
 
   double score_of_texts(const PageWords& page) const {
@@ -320,6 +380,10 @@ class PageLayout {
 
 std::vector<PageMatch> find_pages(std::string_view text) {
   return PageSearch(text).answer();
+}
+
+std::vector<CommandRow> find_commands(std::string_view text) {
+  return PageSearch(text).commands();
 }
 
 std::string render_page(FindingCode code, const TextOptions& options, PageMarks marks) {

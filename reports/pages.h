@@ -21,6 +21,15 @@ struct PageMatch {
 /// person's own question, and never part of a verdict: anybody may print anything.
 std::vector<PageMatch> find_pages(std::string_view text);
 
+/// A row of README's table of what to type.
+struct CommandRow {
+  std::string what;     ///< happened, or is asked
+  std::string command;  ///< to type then
+};
+
+/// The commands that README names for what `text` asks, best first, two at the most.
+std::vector<CommandRow> find_commands(std::string_view text);
+
 /// Whether Markdown's marks are kept: a person at a terminal does not want them.
 enum class PageMarks { kKeep, kRemove };
 

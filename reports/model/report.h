@@ -45,4 +45,7 @@ std::string_view report_schema();
 /// The page of a finding (docs/findings/<name>.md), compiled in.
 std::string_view finding_page(FindingCode code);
 
+/// README.md.
+std::string_view readme();
+
 }  // namespace dlprobe

@@ -69,6 +69,7 @@ TEST(FindPages, HowAProcessEndedLeadsToWhatEndsItSo) {
   for (const char* text : {"exit code 139", "exitcode: -11", "code 134", "SIGSEGV", "-6"})
     EXPECT_EQ(found(text), std::vector{kWorkerCrashed}) << text;
   EXPECT_EQ(found("exit code 135").at(0), kShmExhausted);
+  EXPECT_EQ(found("workers die with Bus error in a container").at(0), kShmExhausted);
   EXPECT_EQ(found("exited with code 143"), std::vector{kKilledBySignal});
   EXPECT_EQ(found("exit code 1").at(0), kUncaughtException);
   EXPECT_EQ(found("DataLoader worker (pid(s) 4711) exited unexpectedly").at(0), kWorkerExited);
@@ -91,6 +92,26 @@ TEST(FindPages, WordsAloneAreNoErrorText) {
   ASSERT_FALSE(slow.empty());
   EXPECT_EQ(slow.at(0).code, kSlowSample);
   EXPECT_FALSE(slow.at(0).has_text);
+}
+
+TEST(FindPages, QuestionsLeadToTheCommandThatReadmeNames) {
+  const auto command = [](std::string_view question) {
+    const auto rows = find_commands(question);
+    return rows.empty() ? "" : rows.front().command;
+  };
+  EXPECT_EQ(command("my job is stuck on node 7"), "dlprobe attach");
+  EXPECT_EQ(command("job hangs at the end of the epoch"), "dlprobe attach");
+  EXPECT_EQ(command("CI fails with exit 1, why"), "dlprobe run -- python train.py");
+  EXPECT_EQ(command("which of my jobs eats /dev/shm"), "dlprobe ps");
+  EXPECT_EQ(command("loss differs between runs, same numbers in each worker"),
+            "dlprobe run -- python train.py");
+  EXPECT_EQ(command("too many open files after 3 hours"), "dlprobe fd --pid PID");
+  EXPECT_EQ(command("the trainer's memory grows by 1 GB an hour"), "dlprobe memory --pid PID");
+  EXPECT_THAT(command("is this node fit for 16 workers"), HasSubstr("dlprobe gate --workers 16"));
+  EXPECT_THAT(command("send an incident report to a colleague without secrets"),
+              HasSubstr("dlprobe report redact"));
+  for (const char* text : {"", "the", "how do you do", "frobnicate the widget", "\x1b[31m\xff"})
+    EXPECT_EQ(command(text), "") << text;
 }
 
 TEST(FindPages, TwoWordsOfALongerTextAreNoErrorText) {

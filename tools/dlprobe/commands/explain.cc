@@ -26,7 +26,8 @@ namespace dlprobe {
 namespace {
 
 constexpr size_t kMostRows = 5;
-constexpr double kClear = 1.5;  ///< so many times the next best score is one clear match
+constexpr size_t kMostBesideCommands = 3;  ///< of findings that have some of the words alone
+constexpr double kClear = 1.5;             ///< so many times the next best score is one clear match
 
 std::vector<std::string> codes_and_names() {
   std::vector<std::string> known;
@@ -62,21 +63,28 @@ std::string command_for(FindingCode code) {
     if (probe->use == ProbeUse::kEnds) return "dlprobe run -- COMMAND";
     if (probe->use != ProbeUse::kSubject) return fmt::format("dlprobe {}", probe->name);
     const bool is_of_hangs = probe->needs_snapshots && !probe->tries_start_methods;
-    return fmt::format("dlprobe {} {}", probe->name, is_of_hangs ? "--pid PID" : "-- COMMAND");
+    return is_of_hangs ? "dlprobe attach PID" : fmt::format("dlprobe {} -- COMMAND", probe->name);
   }
   return "dlprobe report merge REPORT...";
 }
 
-int print_rows(const std::vector<FindingCode>& codes) {
+int print_rows(const std::vector<FindingCode>& codes,
+               const std::vector<CommandRow>& commands = {}) {
   TextPage page(options_of_stdout());
+  for (const CommandRow& row : commands) {
+    page.paragraph(row.what, "", document::Mark::kStrong);
+    page.paragraph("    $ ", row.command);
+  }
   for (const FindingCode code : codes) {
     const FindingInfo& finding = info(code);
     page.paragraph(fmt::format("{} {}", finding.code, finding.name), "", document::Mark::kStrong);
     page.paragraph("    ", finding.title);
     page.paragraph("    $ ", command_for(code));
   }
-  page.blank_line();
-  page.paragraph("", "dlprobe explain CODE prints the page of one");
+  if (!codes.empty()) {
+    page.blank_line();
+    page.paragraph("", "dlprobe explain CODE prints the page of one");
+  }
   return print(std::move(page).take());
 }
 
@@ -96,7 +104,8 @@ int explain(const std::string& typed) {
     return kExitUsage;
   }
   const std::vector<PageMatch> matches = find_pages(typed);
-  if (matches.empty()) {
+  const std::vector<CommandRow> commands = find_commands(typed);
+  if (matches.empty() && commands.empty()) {
     complain(
         fmt::format("nothing is known of '{}': give the error's own words without paths and "
                     "numbers, a probe (shm, fd, memory, deadlock), or a code (dlprobe list shows "
@@ -104,11 +113,14 @@ int explain(const std::string& typed) {
                     typed));
     return kExitUsage;
   }
-  const bool is_clear = matches.size() == 1 || matches[0].score >= kClear * matches[1].score;
+  const bool is_clear =
+      matches.size() == 1 || (!matches.empty() && matches[0].score >= kClear * matches[1].score);
   if (is_clear && matches.front().has_text) return print_page(matches.front().code);
-  for (size_t i = 0; i < matches.size() && i < kMostRows; ++i)
+  const bool is_question = !commands.empty() && !matches.empty() && !matches.front().has_text;
+  const size_t most = is_question ? kMostBesideCommands : kMostRows;
+  for (size_t i = 0; i < matches.size() && i < most; ++i)
     codes.push_back(matches[i].code);
-  return print_rows(codes);
+  return print_rows(codes, commands);
 }
 
 }  // namespace
