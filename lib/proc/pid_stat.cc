@@ -63,14 +63,14 @@ Expected<PidStat> parse_pid_stat(std::string_view text) {
   fields.number(6, stat.session);
   fields.number(7, stat.terminal);
   fields.number(9, stat.flags);
-  fields.number(10, stat.minor_faults);
-  fields.number(12, stat.major_faults);
+  fields.number(10, stat.memory.minor_faults);
+  fields.number(12, stat.memory.major_faults);
   fields.number(14, stat.utime_ticks);
   fields.number(15, stat.stime_ticks);
   fields.number(20, stat.threads);
   fields.number(22, stat.start_ticks);
-  fields.number(23, stat.vm_bytes);
-  fields.number(24, stat.rss_pages);
+  fields.number(23, stat.memory.vm_bytes);
+  fields.number(24, stat.memory.rss_pages);
   fields.number(26, stat.start_code);
   fields.number(28, stat.start_stack);
   fields.number(39, stat.processor);
@@ -92,10 +92,6 @@ bool has_ended(const PidStat& stat) {
 bool is_forked_without_exec(const PidStat& stat) {
   constexpr uint64_t kPfForkNoExec = 0x00000040;  // include/linux/sched.h
   return (stat.flags & kPfForkNoExec) != 0;
-}
-
-MemoryMarks memory_marks(const PidStat& stat) {
-  return {stat.vm_bytes, stat.rss_pages, stat.minor_faults, stat.major_faults};
 }
 
 }  // namespace dlprobe

@@ -178,7 +178,7 @@ void DescriptorWatch::read_maps(ProcessTree& tree, BootNs now) {
   for (auto& [key, process] : tree.members()) {
     const auto state = states_.find(key);
     if (!is_alive(process) || state == states_.end() || !takes_part(process.info.role)) continue;
-    const bool changed = state->second.vm_bytes != process.last_stat.vm_bytes;
+    const bool changed = state->second.vm_bytes != process.last_stat.memory.vm_bytes;
     if (changed && now - state->second.maps_at >= kMapsPeriod)
       queue.emplace_back(&process, &state->second);
   }
@@ -200,7 +200,7 @@ void DescriptorWatch::read_maps(ProcessTree& tree, BootNs now) {
     const BootNs expected =
         kMapsNsLeast + kMapsNsEach * static_cast<BootNs>(**process->sample.map_count);
     state->maps_cost = std::min(machine_.clock->now() - before, expected);
-    state->vm_bytes = process->last_stat.vm_bytes;
+    state->vm_bytes = process->last_stat.memory.vm_bytes;
     maps_budget_.spend(state->maps_cost);
   }
 }

@@ -25,18 +25,18 @@ constexpr size_t kMostOwnPids = 20'000;  ///< of a job that starts processes wit
 /// At each tick only where its memory moved: stat says so more cheaply.
 void put_memory(TrackedProcess& process, bool is_due, ProcessSample& sample) {
   static const auto page_size = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  const MemoryMarks marks = memory_marks(process.last_stat);
-  if (is_due || !process.memory || marks != process.memory_marks) {
+  MemoryRead& memory = process.memory;
+  const MemoryMarks& marks = process.last_stat.memory;
+  if (is_due || !memory.statm || marks != memory.marks) {
     std::array<char, 256> buffer;
-    process.memory = chain(process.statm->read(buffer), parse_pid_statm);
-    process.memory_marks = marks;
+    memory = {.statm = chain(process.statm->read(buffer), parse_pid_statm), .marks = marks};
   }
   const auto pages = [](uint64_t PidStatm::* count) {
     return
         [count](const PidStatm& statm) -> Observed<uint64_t> { return statm.*count * page_size; };
   };
-  sample.rss_bytes = chain(process.memory, pages(&PidStatm::resident));
-  sample.rss_shared_bytes = chain(process.memory, pages(&PidStatm::shared));
+  sample.rss_bytes = chain(memory.statm, pages(&PidStatm::resident));
+  sample.rss_shared_bytes = chain(memory.statm, pages(&PidStatm::shared));
 }
 
 }  // namespace
@@ -259,8 +259,8 @@ void ProcessTree::sample(DeadlineReader& reader, bool statm_of_all) {
     sample.state = stat.state;
     sample.utime_ticks = stat.utime_ticks;
     sample.stime_ticks = stat.stime_ticks;
-    sample.minor_faults = stat.minor_faults;
-    sample.major_faults = stat.major_faults;
+    sample.minor_faults = stat.memory.minor_faults;
+    sample.major_faults = stat.memory.major_faults;
     sample.threads = stat.threads;
     put_memory(process, statm_of_all, sample);
     process.sample = std::move(sample);

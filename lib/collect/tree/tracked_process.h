@@ -15,6 +15,12 @@
 
 namespace dlprobe {
 
+/// The newest statm, and what stat said when it was read.
+struct MemoryRead {
+  Observed<PidStatm> statm = failure(ErrorCode::kInsufficient, "not read");
+  MemoryMarks marks;
+};
+
 /// One process that is watched, with what is kept open of it. Kept files speak of this process for
 /// ever: after its end they say kVanished, and never speak of a new process with its pid.
 struct TrackedProcess {
@@ -32,8 +38,7 @@ struct TrackedProcess {
   ProcessInfo info;      ///< as last recorded, or to be recorded
   RoleFacts facts;
   std::optional<uint64_t> main_calls;  ///< io_calls of its main thread: of trainers, workers
-  Observed<PidStatm> memory = failure(ErrorCode::kInsufficient, "not read");
-  MemoryMarks memory_marks{};   ///< when `memory` was read
+  MemoryRead memory;
   bool may_see_memory = false;  ///< the kernel shows its addresses, so also its exit code
   bool info_changed = true;
   BootNs children_scanned_at = 0;  ///< of all its threads

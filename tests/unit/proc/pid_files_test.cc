@@ -64,8 +64,8 @@ TEST(PidStat, GivesTheFieldsOfTheManual) {
   EXPECT_EQ(stat.comm, "cat");
   EXPECT_EQ(stat.state, 'R');
   EXPECT_EQ(stat.ppid, 8929);
-  EXPECT_EQ(stat.minor_faults, 101U);
-  EXPECT_EQ(stat.major_faults, 7U);
+  EXPECT_EQ(stat.memory.minor_faults, 101U);
+  EXPECT_EQ(stat.memory.major_faults, 7U);
   EXPECT_EQ(stat.utime_ticks, 3U);
   EXPECT_EQ(stat.stime_ticks, 4U);
   EXPECT_EQ(stat.threads, 2);
