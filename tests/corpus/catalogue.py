@@ -671,8 +671,9 @@ SAME_DRAWS = (  # of processes that are no workers of a DataLoader -> what the p
     ("module --method spawn", {"generator": equals("RNG")}),
     ("global", {"generator": equals("numpy.random")}),
     ("global --pool", {"generator": equals("numpy.random")}),
+    ("results --pool", {"generator": equals("numpy.random"), "processes": equals(2)}),
 )
-DRAWS_APART = ("own", "by-item", "by-item --pool", "seeded --pool", "results", "results --pool", "ordered", "one-by-one")
+DRAWS_APART = ("own", "by-item", "by-item --pool", "seeded --pool", "results", "ordered", "one-by-one")
 DATA_APART = ("copied --workers 1", "global", "seeded-apart", "lazy", "lazy-state", "by-sample", "permuted", "in-trainer",
               "stream-constant", "stream-shuffled", "stream-sliced", "stream-header", "stream --workers 1",
               "stream-hashed", "stream-checksummed --method spawn", "stream-of-one-file", "stream-of-labels", "stream-endless-shuffled")

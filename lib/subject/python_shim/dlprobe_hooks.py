@@ -384,7 +384,7 @@ def _hook_torch_utils(module):
 # ---- multiprocessing
 
 
-_POOLS = ("multiprocessing.pool", "concurrent.futures.process", "loky.process_executor")
+POOLS = ("multiprocessing.pool", "concurrent.futures.process", "loky.process_executor")
 
 first_set = []
 _loaded_in = os.getpid()
@@ -398,7 +398,7 @@ def _tell_exit(name, status, place):
 def _is_in_task(frame):
     """Whether a process of a pool is at work on a task there."""
     while frame is not None:
-        if frame.f_code.co_name in ("worker", "_process_worker") and frame.f_globals.get("__name__", "").endswith(_POOLS):
+        if frame.f_code.co_name in ("worker", "_process_worker") and frame.f_globals.get("__name__", "").endswith(POOLS):
             return True
         frame = frame.f_back
     return False

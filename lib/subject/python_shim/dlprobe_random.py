@@ -8,6 +8,7 @@ import sys
 from _thread import get_ident
 from itertools import islice
 
+from dlprobe_hooks import POOLS
 from dlprobe_start import pass_on, tell
 from dlprobe_trace import MAIN_NAMES, is_users_file, place_of_code
 
@@ -18,7 +19,7 @@ _MOVES = 3  # who draws for one sample only may make an order, which has to be t
 _SEEDS = "set_random_seed"  # a method by which a pipeline of transforms seeds all its generators (albumentations)
 _MOST_PROCESSES = 16  # of one parent
 _MOST_MESSAGES, _MOST_DEPTH = 500, 3
-_LEAST_DATA = 1 << 10  # bytes; what is smaller may be a result or a line of a log
+_LEAST_DATA = 1 << 10  # bytes; what is smaller may be a line of a log, or the result of a run that is to begin as others
 _LEAST_PART = .5  # of messages; who draws for fewer may make an order
 _NUMBERS = (1 << 12, 1 << 16, 1 << 20)  # of a generator, among which its next ones are sought
 
@@ -294,16 +295,21 @@ class _Sends:
         self._fields, self._generators, self._draws = fields, generators, None
         self._thread, self._pid, self._messages = get_ident(), os.getpid(), 0
 
-    def goes_on(self, pipe, size):
+    def goes_on(self, pipe, size, is_of_task):
         if get_ident() != self._thread or os.getpid() != self._pid:
             return True
         self._messages += 1
-        if size() >= _LEAST_DATA:
+        is_data = size() >= _LEAST_DATA
+        if is_data or is_of_task:
             if self._draws is None:  # all workers of a loader or a pool have one pipe
-                self._draws = Draws(dict(self._fields, loader=pipe()), self._generators, _LEAST_PART)
+                self._draws = Draws(dict(self._fields, loader=pipe()), self._of(is_data), _LEAST_PART)
             if not self._draws():
                 return False
         return self._messages < _MOST_MESSAGES
+
+    def _of(self, is_data):
+        """Of torch's own each new model is drawn, whose weights may be loaded then."""
+        return [each for each in self._generators if is_data or each.path != "torch"]
 
 
 class _Sending:
@@ -317,7 +323,8 @@ class _Sending:
         frame = sys._getframe(1)
         try:
             if frame.f_code.co_name == "send_bytes":  # what SimpleQueue sends by
-                _look(lambda: os.fstat(connection._handle).st_ino, lambda: _size_of_message(frame.f_locals["m"]))
+                _look(lambda: os.fstat(connection._handle).st_ino, lambda: _size_of_message(frame.f_locals["m"]),
+                      _is_of_task(frame.f_back.f_back))
         except Exception as error:
             pass_on(error)
         return self._member.__get__(connection, owner)
@@ -335,8 +342,14 @@ def _size_of_message(message):
 _sends, _sending = [], []
 
 
-def _look(pipe, size):
-    if _sends and not _sends[0].goes_on(pipe, size):
+def _is_of_task(frame):
+    """Whether the worker of a pool sends a result there. Which worker has which task is chance: none is to begin as another one."""
+    return frame.f_code.co_name in ("worker", "_process_worker", "_sendback_result") \
+        and frame.f_globals.get("__name__", "").endswith(POOLS)
+
+
+def _look(pipe, size, is_of_task=False):
+    if _sends and not _sends[0].goes_on(pipe, size, is_of_task):
         del _sends[:]
         for each in _sending:
             each.end()
@@ -353,7 +366,7 @@ def watch_process(process):
     del _sends[:]  # of what it was forked from
     target, own = attributes_of(process).get("_target"), sys.modules.get("torch.utils.data._utils.worker")
     is_late = not process._identity or process._identity[-1] > _MOST_PROCESSES
-    if is_late or target is getattr(own, "_worker_loop", process) or sys.modules.keys().isdisjoint(("numpy.random", "torch")):
+    if is_late or target is getattr(own, "_worker_loop", process):
         return
     things = things_in(("", sys.modules.get("__main__")), *(
         (name.strip("_"), attributes_of(process).get(name)) for name in ("_args", "_kwargs", "_target")), ("process", process),
