@@ -93,6 +93,7 @@ Expected<PythonShim> PythonShim::prepare_in(const std::string& parent, const Shi
   DLP_CHECK(folder.write("dlprobe_batches.py", batches_source()));
   DLP_CHECK(folder.write("dlprobe_crash.py", crash_source()));
   DLP_CHECK(folder.write("dlprobe_data.py", data_source()));
+  DLP_CHECK(folder.write("dlprobe_files.py", files_source()));
   DLP_CHECK(folder.write("dlprobe_ends.py", ends_source()));
   DLP_CHECK(folder.write("dlprobe_epochs.py", epochs_source()));
   DLP_CHECK(folder.write("dlprobe_hooks.py", hooks_source()));

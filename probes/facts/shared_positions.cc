@@ -174,8 +174,8 @@ std::vector<SharedPosition> told_by_workers(const Run& run) {
 
 void add_remedies(Finding& finding) {
   finding.advise(
-      "Open the file in the worker (in __getitem__ or worker_init_fn), not in __init__ "
-      "of the data set",
+      "Open the file in each worker (in __getitem__, worker_init_fn or the initializer of "
+      "a pool), not before they are forked",
       {"def __getitem__(self, i): self.file = self.file or open(path, 'rb')"},
       "dlprobe deadlock --pid PID");
   finding.advise("Or read at an offset (pread), which leaves the position alone",
@@ -221,8 +221,8 @@ void prove_moves(Finding& finding, const Run& run, const SharedPosition& shared,
   const BootNs at = shared.seen_at;
   for (const StartEvent* event : shared.told) {
     finding.prove(text_fact("position_moved",
-                            say("between two batches of {}: {} times",
-                                describe(run, event->process), own(event->count.value_or(0))),
+                            say("while {} read nothing: {} times", describe(run, event->process),
+                                own(event->count.value_or(0))),
                             kShimSource, event->at));
   }
   if (!shared.told.empty()) {
@@ -257,6 +257,9 @@ Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<Pro
       describe_some(run, readers) + " read " + as_path(name) +
       " through one file position, shared since fork: each read moves it for the others" +
       (at_once || failure != nullptr ? "" : " (harmless if they lock around seek and read)");
+  if (!shared.told.empty() && failure == nullptr)
+    if (const Message place = place_of(*shared.told.front()); !place.empty())
+      finding.message += "; the code is" + place;
   if (failure != nullptr) {
     finding.message += say("; {} failed with {}{}", describe(run, failure->process),
                            as_text(failure->message), place_of(*failure));

@@ -397,6 +397,11 @@ def shared_handles():
     yield from each("ends-shared-reader", "shared_reader.py",
                     ("at-offset", "reopened", "lazy", "one-reads", "logs", "trainer-reads", "records --workers 1", "connection-lazy",
                      "connection-locked", "connection --workers 1"), pace="slow", **NOTHING)
+    for by in ("pool", "executor", "processes"):
+        yield Case(f"run-shared-tasks-{by}", f"shared_tasks.py shared --by {by}", probe="run", needs="python", pace="quick",
+                   first="DLP0205", severity="warning", confidence="likely", verdicts=("warn",), exit_codes=(0,))
+    for job in ("locked", "at-offset", "own --by executor", "locked --by processes"):
+        yield ends_well(f"shared-tasks-{job.replace(' --', '-').replace(' ', '-')}", f"shared_tasks.py {job}", pace="quick")
     yield ends_well("shared-connection-not", "shared_handles.py connection --healthy", pace="quick")
     yield ends_well("shared-mapping", "shared_handles.py mapping", pace="quick")
     yield Case("fd-shared-records", "shared_handles.py records", probe="fd", needs="python", first="DLP0205",

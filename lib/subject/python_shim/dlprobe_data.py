@@ -8,6 +8,7 @@ import os
 import sys
 from itertools import islice
 
+from dlprobe_files import Positions, files_of, has_lock, open_kinds
 from dlprobe_hooks import Noticed, call_before
 from dlprobe_random import Draws, Unknown, attributes_of, items, seeded_otherwise, things_in, watched_generators
 from dlprobe_start import load, tell
@@ -18,9 +19,7 @@ _STEPS, _MOST_SAMPLES = (4, 16, 64), 500
 _MOST_DIGESTS = 200  # in one word
 _MOST_BYTES = 1 << 16  # of a text
 _MOST_ELEMENTS = 4096  # of an array
-_MOST_LOOKS_AT_FILES = 1000  # of one worker; each takes three microseconds
 _MOST_CALLS_SEEN = 1000  # of one worker, that read from sockets
-_MOVES_THAT_PROVE = 3  # of a file's position; the trainer may look at it once
 
 
 class _Watched:
@@ -251,110 +250,23 @@ def learning_ranks():
 # ---- files
 
 
-def _open_kinds():
-    """Whether a regular file is open, and the numbers of all sockets, beside the standard streams."""
-    has_files, sockets = False, []
-    for number in map(int, os.listdir("/proc/self/fd")):
-        try:
-            kind = os.fstat(number).st_mode & 0o170000
-        except OSError:
-            continue  # that of the listing
-        if number > 2 and kind == 0o140000:
-            sockets.append(number)
-        has_files = has_files or (number > 2 and kind == 0o100000)
-    return has_files, sockets
-
-
-def _has_lock(things):
-    return any(type(thing).__module__ == "multiprocessing.synchronize" for _path, thing in things)
-
-
-def _files_of(things):
-    """The numbers of the files that it reads."""
-    numbers = set()
-    for _path, thing in things:
-        try:
-            if type(thing).__module__ == "_io" and thing.readable() and thing.seekable():
-                numbers.add(thing.fileno())
-        except (AttributeError, OSError, ValueError):
-            pass  # it is closed, or in memory
-    return {number for number in numbers if number > 2 and not load("dlprobe_limits").appends(number)}
-
-
-class _Reads:
-    """What this thread has read, of whatever."""
-
-    def __init__(self):
-        self._bytes = None
-
-    def went_on(self):
-        """Since it was asked last; True: maybe."""
-        try:
-            file = os.open("/proc/thread-self/io", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                text = os.read(file, 400)
-            finally:
-                os.close(file)
-        except OSError:
-            return True
-        before, now = self._bytes, int(text.split(None, 2)[1])
-        self._bytes = now + len(text)
-        return before != now
-
-
-class _Position:
-    """That of one file: how often this worker moved it, and how often others did while it read nothing."""
-
-    def __init__(self, number):
-        self._number, self._last, self.own, self.others = number, None, 0, 0
-
-    def has_moved(self):
-        before, self._last = self._last, os.lseek(self._number, 0, os.SEEK_CUR)
-        return before not in (None, self._last)
-
-    def tell(self, fields):
-        path = load("dlprobe_limits").as_of_parent(self._number)
-        if path is not None and path.startswith("/"):
-            tell("position-moved", shared=path, count=self.others, **fields)
-
-
-class _Positions:
-    """Of files that were opened before the fork, maybe."""
+class _LoaderPositions(Positions):
+    """Between two fetches a worker reads no file."""
 
     def __init__(self, fields, numbers):
-        self._fields, self._left = fields, [_Position(number) for number in numbers]
-        self._reads, self._is_fetching, self._looks = _Reads(), False, 0
+        super().__init__(fields, numbers)
+        self._is_fetching = False
 
-    def look(self, _fetcher, frame):
-        return self._look(frame, True)
+    def begin(self, _fetcher, frame):
+        return not _is_of_worker(frame) or self._look_while(True)
 
     def end(self, _fetcher, frame):
-        return self._look(frame, False)
+        return not _is_of_worker(frame) or self._look_while(False)
 
-    def _look(self, frame, is_fetching):
-        if not _is_of_worker(frame):
-            return True
-        self._looks += 1
-        moved = [each for each in list(self._left) if self._has_moved(each)]
+    def _look_while(self, is_fetching):
+        was_fetching, self._is_fetching = self._is_fetching, is_fetching
         # It asks for its next batch by reading, too.
-        is_maybe_own = (moved or not self._is_fetching) and self._reads.went_on() and self._is_fetching
-        self._is_fetching = is_fetching
-        for each in moved:
-            if is_maybe_own:
-                each.own += 1
-            else:
-                each.others += 1
-            if min(each.own, each.others) >= _MOVES_THAT_PROVE:
-                self._left.remove(each)
-                each.tell(self._fields)
-        return bool(self._left) and self._looks < _MOST_LOOKS_AT_FILES
-
-    def _has_moved(self, position):
-        try:
-            return position.has_moved()
-        except OSError:
-            self._left.remove(position)  # it is closed
-            return False
+        return self.look(lambda moved: (moved or not was_fetching) and self.reads.went_on() and was_fetching)
 
 
 # ---- connections
@@ -464,17 +376,17 @@ def watch_worker(frame):
 
 def _watch_samples(here, is_map, fields):
     fetcher = _class_of_fetcher(is_map)
-    has_files, sockets = _open_kinds() if here["num_workers"] > 1 else (False, [])
+    has_files, sockets = open_kinds() if here["num_workers"] > 1 else (False, [])
     things = list(things_in(("dataset", here["dataset"]))) if is_map or has_files or sockets else []
-    is_locked = _has_lock(things)
-    numbers = _files_of(things) if has_files and not is_locked else ()
-    positions = _Positions(fields, numbers) if numbers else None
+    is_locked = has_lock(things)
+    numbers = files_of(things) if has_files and not is_locked else ()
+    positions = _LoaderPositions(fields, numbers) if numbers else None
     if sockets and not is_locked:
         _Connections(fields, sockets)
     generators = watched_generators(things, seeded_otherwise(here["seed"], here.get("np_seed"))) if is_map else ()
-    _watch(fetcher, "auto_collation", positions and positions.look)
+    _watch(fetcher, "auto_collation", positions and positions.begin)
     _watch(fetcher, "dataset" if is_map else "dataset_iter", generators and Draws(dict(fields, count=here["worker_id"]), generators),
-           positions and positions.look)
+           positions and positions.begin)
     samples = None if is_map else _Samples(fields)
     _watch(fetcher, "collate_fn", samples or _Missing(fields), positions and positions.end)
     if samples is not None:

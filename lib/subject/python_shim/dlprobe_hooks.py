@@ -465,8 +465,10 @@ def _begin_child():
     _watch_children(sys.modules["multiprocessing.process"])
     _is_begun = True  # maybe in what it was forked from
     load("dlprobe_crash").watch()
-    if "dlprobe_random" in sys.modules:  # with queues, by which it may send data
-        load("dlprobe_random").watch_process(sys.modules["multiprocessing.process"].current_process())
+    if "dlprobe_files" in sys.modules:  # with queues, by which it may send data
+        process = sys.modules["multiprocessing.process"].current_process()
+        load("dlprobe_random").watch_process(process)
+        load("dlprobe_files").watch_process(process)
 
 
 class _Children(set):

@@ -8,7 +8,7 @@ from itertools import islice
 
 from dlprobe_hooks import Noticed
 from dlprobe_random import before_put
-from dlprobe_start import pass_on, tell
+from dlprobe_start import load, pass_on, tell
 from dlprobe_trace import users_line
 
 _MOST_THINGS = 64  # of one queue in one process
@@ -96,4 +96,5 @@ def hook(module):
     def before_start(queue, _frame):  # of its thread, by what is put first
         queue._buffer = _Buffer(os.fstat(queue._reader.fileno()).st_ino)
 
+    load("dlprobe_files")  # once for all processes that are forked
     module.Queue._start_thread = Noticed(vars(module.Queue)["_start_thread"], before_start)

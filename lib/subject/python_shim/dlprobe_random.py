@@ -131,7 +131,7 @@ def items(sequence):
     return (list if issubclass(type(sequence), list) else tuple).__iter__(sequence)
 
 
-def _parts_of(path, thing):
+def parts_of(path, thing):
     """What it is made of, as far as that can be seen without running its code: names and objects."""
     kind = type(thing)
     if kind is type(sys):
@@ -174,7 +174,7 @@ _FUNCTION, _METHOD, _GENERATOR = type(items), type(tell.__get__(1)), type(each f
 _PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None))
 
 
-def things_in(*things, passed_over=_PLAIN):
+def things_in(*things, passed_over=_PLAIN, parts_of=parts_of):
     """What a data set, its transforms and their modules are made of, with their names."""
     things, seen = list(things), set()
     for path, thing in things:
@@ -183,7 +183,7 @@ def things_in(*things, passed_over=_PLAIN):
         seen.add(id(thing))
         yield path, thing
         if len(things) < _MOST_OBJECTS and type(thing).__module__ != "_io":
-            things.extend(islice(_parts_of(path, thing), _MOST_OBJECTS))
+            things.extend(islice(parts_of(path, thing), _MOST_OBJECTS))
 
 
 def seeded_otherwise(seed, numpy_seed):
@@ -295,12 +295,13 @@ class _Sends:
         self._fields, self._generators, self._draws = fields, generators, None
         self._thread, self._pid, self._messages = get_ident(), os.getpid(), 0
 
-    def goes_on(self, pipe, size, is_of_task):
+    def goes_on(self, pipe, size, worker):
+        """Which worker of a pool has which task is chance: none is to begin as another one, however small its results are."""
         if get_ident() != self._thread or os.getpid() != self._pid:
             return True
         self._messages += 1
         is_data = size() >= _LEAST_DATA
-        if is_data or is_of_task:
+        if is_data or worker is not None:
             if self._draws is None:  # all workers of a loader or a pool have one pipe
                 self._draws = Draws(dict(self._fields, loader=pipe()), self._of(is_data), _LEAST_PART)
             if not self._draws():
@@ -312,26 +313,21 @@ class _Sends:
         return [each for each in self._generators if is_data or each.path != "torch"]
 
 
-class _Sending:
-    """A member of the class of connections, that is looked up to be called for each message."""
+class Looked:
+    """A member of a class, in its place: calls `notice` when it is looked up, as long as that says true."""
 
-    def __init__(self, owner, name):
-        self._owner, self._name, self._member = owner, name, vars(owner)[name]
-        setattr(owner, name, self)
+    def __init__(self, owner, name, notice):
+        self._owner, self._name, self._notice, self._member = owner, name, notice, vars(owner)[name]
+        if not isinstance(self._member, Looked):
+            setattr(owner, name, self)
 
-    def __get__(self, connection, owner=None):
-        frame = sys._getframe(1)
+    def __get__(self, instance, owner=None):
         try:
-            if frame.f_code.co_name == "send_bytes":  # what SimpleQueue sends by
-                _look(lambda: os.fstat(connection._handle).st_ino, lambda: _size_of_message(frame.f_locals["m"]),
-                      _is_of_task(frame.f_back.f_back))
+            if not self._notice(instance, sys._getframe(1)) and vars(self._owner).get(self._name) is self:
+                setattr(self._owner, self._name, self._member)
         except Exception as error:
             pass_on(error)
-        return self._member.__get__(connection, owner)
-
-    def end(self):
-        if vars(self._owner).get(self._name) is self:
-            setattr(self._owner, self._name, self._member)
+        return self._member.__get__(instance, owner) if hasattr(self._member, "__get__") else self._member
 
 
 def _size_of_message(message):
@@ -339,20 +335,33 @@ def _size_of_message(message):
     return _LEAST_DATA if message.nbytes < _LEAST_DATA and b"torch.multiprocessing" in bytes(message) else message.nbytes
 
 
-_sends, _sending = [], []
+_sends = []
 
 
-def _is_of_task(frame):
-    """Whether the worker of a pool sends a result there. Which worker has which task is chance: none is to begin as another one."""
-    return frame.f_code.co_name in ("worker", "_process_worker", "_sendback_result") \
+def _worker_at(frame):
+    """That frame, if the worker of a pool sends a result there; else None."""
+    is_worker = frame.f_code.co_name in ("worker", "_process_worker", "_sendback_result") \
         and frame.f_globals.get("__name__", "").endswith(POOLS)
+    return frame if is_worker else None
 
 
-def _look(pipe, size, is_of_task=False):
-    if _sends and not _sends[0].goes_on(pipe, size, is_of_task):
-        del _sends[:]
-        for each in _sending:
-            each.end()
+def _look(pipe, size, worker=None):
+    for each in list(_sends):
+        if not each.goes_on(pipe, size, worker):
+            _sends.remove(each)
+
+
+def _before_send(connection, frame):
+    if _sends and frame.f_code.co_name == "send_bytes":  # what SimpleQueue sends by
+        _look(lambda: os.fstat(connection._handle).st_ino, lambda: _size_of_message(frame.f_locals["m"]),
+              _worker_at(frame.f_back.f_back))
+    return bool(_sends)
+
+
+def watch_sends(watcher):
+    """Asks it before this process sends something, as long as its goes_on(pipe, size, frame of a pool's worker) says so."""
+    _sends.append(watcher)
+    Looked(sys.modules["multiprocessing.connection"].Connection, "_send_bytes", _before_send)
 
 
 def before_put(thing, pipe):
@@ -374,7 +383,4 @@ def watch_process(process):
     generators = watched_generators(things, _generators_of_libraries())
     if generators:
         code = target.__code__ if type(target) is _FUNCTION else getattr(getattr(type(process), "run", None), "__code__", None)
-        _sends.append(_Sends(place_of_code(code, getattr(code, "co_qualname", getattr(code, "co_name", ""))), generators))
-        connection = sys.modules["multiprocessing.connection"].Connection
-        if not isinstance(vars(connection)["_send_bytes"], _Sending):
-            _sending.append(_Sending(connection, "_send_bytes"))
+        watch_sends(_Sends(place_of_code(code, getattr(code, "co_qualname", getattr(code, "co_name", ""))), generators))

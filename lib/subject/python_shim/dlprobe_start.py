@@ -17,8 +17,8 @@ _MOST_EVENT_BYTES = 4000  # below PIPE_BUF, up to which a write to a FIFO is who
 _MOST_TEXT = 600
 _USED = ("os", "posixpath", "codecs", "encodings.ascii", "fcntl", "abc", "_collections_abc", "importlib._bootstrap",
          "importlib._bootstrap_external", "multiprocessing.context", "multiprocessing.process", "torch.multiprocessing")
-_OWN = ("dlprobe_batches", "dlprobe_crash", "dlprobe_data", "dlprobe_ends", "dlprobe_epochs", "dlprobe_hooks",
-        "dlprobe_limits", "dlprobe_overrides", "dlprobe_pickle", "dlprobe_queues", "dlprobe_random", "dlprobe_ranks",
+_OWN = ("dlprobe_batches", "dlprobe_crash", "dlprobe_data", "dlprobe_ends", "dlprobe_epochs", "dlprobe_files",
+        "dlprobe_hooks", "dlprobe_limits", "dlprobe_overrides", "dlprobe_pickle", "dlprobe_queues", "dlprobe_random", "dlprobe_ranks",
         "dlprobe_results", "dlprobe_settings", "dlprobe_tensors", "dlprobe_trace")
 _HOOKED = ("threading", "multiprocessing.process", "multiprocessing.context", "multiprocessing.spawn",
            "multiprocessing.forkserver", "multiprocessing.util", "multiprocessing.synchronize", "multiprocessing.queues",

@@ -9,6 +9,7 @@ std::string_view start_source();          ///< dlprobe_start.py of this folder
 std::string_view batches_source();        ///< dlprobe_batches.py of this folder
 std::string_view crash_source();          ///< dlprobe_crash.py of this folder
 std::string_view data_source();           ///< dlprobe_data.py of this folder
+std::string_view files_source();          ///< dlprobe_files.py of this folder
 std::string_view ends_source();           ///< dlprobe_ends.py of this folder
 std::string_view epochs_source();         ///< dlprobe_epochs.py of this folder
 std::string_view hooks_source();          ///< dlprobe_hooks.py of this folder
