@@ -24,6 +24,9 @@ constexpr BootNs kLookEvery = 10 * kSecond;
 constexpr BootNs kLookAfterFailure = kSecond / 5;
 // A second snapshot so soon after another would tell nothing new.
 constexpr BootNs kSnapshotIsFresh = 100 * kMillisecond;
+// Between two looks of a watch with a deadline, as times of what the last one took: of a job with
+// thousands of threads, or on a machine that is busy, the samples between them tell what grows.
+constexpr BootNs kTimesOfLook = 3;
 
 class Watch {
  public:
@@ -162,15 +165,19 @@ class Watch {
     const bool is_quiet = standstill_.is_quiet();
     const bool is_asked = tree_.guide.wants_snapshots();
     if (!is_asked && !wants_snapshots()) return;
-    const BootNs every = target.deadline || is_quiet || is_asked ? kSecond : 5 * kSecond;
+    BootNs every = target.deadline || is_quiet || is_asked ? kSecond : 5 * kSecond;
+    if (target.deadline) every = std::max(every, kTimesOfLook * look_took_);
     const BootNs began = now();
-    if (snapshot_at_ != 0 && began - snapshot_at_ < every) return;
+    const bool is_first = snapshot_at_ == 0;
+    if (!is_first && began - snapshot_at_ < every) return;
     went_on_ = tree_.collector.take_snapshot();
     snapshot_at_ = now();
     // The first look reads the libraries, which may take a while: --for is time to watch.
-    const BootNs free = std::min(snapshot_at_ - began, free_for_looks_);
+    const BootNs took = snapshot_at_ - began;
+    const BootNs free = std::min(took, free_for_looks_);
     free_for_looks_ -= free;
     if (target.deadline) *target.deadline += free;
+    if (!is_first || took > kSecond) look_took_ = took;
     if (is_quiet) standstill_.count_look();
   }
 
@@ -215,7 +222,8 @@ class Watch {
   BootNs shown_at_ = 0;
   BootNs looked_at_;
   BootNs log_read_at_ = 0;
-  BootNs snapshot_at_ = 0;                ///< when the last one was complete; 0: none yet
+  BootNs snapshot_at_ = 0;  ///< when the last one was complete; 0: none yet
+  BootNs look_took_ = 0;    ///< how long it took; 0: none, or only the first, by reading libraries
   BootNs free_for_looks_ = 10 * kSecond;  ///< beyond what --for allows
   bool went_on_ = false;                  ///< a thread that waited, while that one was taken
   std::optional<BootNs> still_for_;       ///< when the time was up

@@ -25,12 +25,10 @@ bool rises_by(const Points& points, double least) {
   if (points.size() < kThirds) return false;
   std::array<double, kThirds> lowest{};
   lowest.fill(std::numeric_limits<double>::max());
-  const BootNs from = points.front().at;
-  const BootNs span = std::max<BootNs>(points.back().at - from, 1);
-  for (const SeriesPoint& point : points) {
-    const auto third = static_cast<size_t>((point.at - from) * static_cast<BootNs>(kThirds) / span);
-    double& low = lowest.at(std::min(third, kThirds - 1));
-    low = std::min(low, point.value);
+  // Of the points, not of the time: of that, a look at many threads takes a part.
+  for (size_t i = 0; i < points.size(); ++i) {
+    double& low = lowest.at(i * kThirds / points.size());
+    low = std::min(low, points[i].value);
   }
   const double step = least / static_cast<double>(kThirds + 1);
   return lowest[2] - lowest[0] >= least / 2 && lowest[1] - lowest[0] >= step / 2 &&

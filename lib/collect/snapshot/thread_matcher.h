@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 
 #include "lib/model/snapshot.h"
@@ -12,8 +11,7 @@
 
 namespace dlprobe {
 
-/// Tells which thread of the process a thread of Python's is, as far as that can be told. Refers to
-/// the first three arguments.
+/// Tells which thread of the process a thread of Python's is, as far as that can be told.
 class ThreadMatcher {
  public:
   /// `python` are all threads of its Python.
@@ -27,12 +25,8 @@ class ThreadMatcher {
   std::optional<int32_t> tid_of(const PythonThread& thread) const;
 
  private:
-  std::optional<int32_t> by_stack(uint64_t pthread_id) const;
-
-  const ProcessSnapshot& snapshot_;
-  const AddressSpace& space_;
-  const std::map<int32_t, uint64_t>& stack_pointers_;
-  std::set<uint64_t> pthread_ids_;
+  std::map<int32_t, int32_t> by_native_tid_;
+  std::map<uint64_t, int32_t> by_pthread_id_;
 };
 
 }  // namespace dlprobe

@@ -31,6 +31,13 @@ TEST(Rises, NotWhatStandsStepsOrFalls) {
   EXPECT_FALSE(rises(dlprobe::Run()));
 }
 
+TEST(Rises, WhereALookTookMostOfTheTime) {
+  dlprobe::Run run = watch([](int i) { return 4 + i; });
+  for (size_t i = 3; i < run.samples.size(); ++i)
+    run.samples[i].at += 20 * kSecond;
+  EXPECT_TRUE(rises(run));
+}
+
 TEST(Rises, FilesOfAMountWhereTheJobWorks) {
   dlprobe::Run run = watch([](int) { return 4; });
   for (int i = 0; i < 30; ++i)
