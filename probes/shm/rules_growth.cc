@@ -280,11 +280,18 @@ bool is_all_over(const Facts& facts, BootNs at) {
   });
 }
 
-// Blocks that the job alone was seen to have, and others of the same time that nobody has.
+// Blocks that the job alone was seen to have, and those of its time that are as large, which it may
+// have had between two looks: both are its own. Others of its time nobody has.
 struct LeftBlocks {
   std::vector<const ShmSegment*> of_job;
+  size_t seen = 0;  ///< of those
   uint64_t bytes = 0;
-  uint64_t like_them = 0;
+  uint64_t others = 0;
+
+  void add(const ShmSegment& segment) {
+    of_job.push_back(&segment);
+    bytes += segment.taken_bytes();
+  }
 };
 
 // Their names are drawn at random: who comes later cannot know them. A file with a name of the
@@ -292,17 +299,27 @@ struct LeftBlocks {
 LeftBlocks left_blocks(const Facts& facts, const Owners& owners) {
   const ShmLedger& first = *facts.ledgers.front();
   LeftBlocks left;
+  std::set<uint64_t> sizes;
+  std::vector<const ShmSegment*> unseen;
   for (const ShmSegment& segment : facts.ledgers.back()->segments) {
     const bool is_left = segment.kind == SegmentKind::kPythonShared && segment.linked &&
                          segment.holders.empty() && owners.is_of_its_time(segment);
     if (!is_left || std::ranges::count(first.segments, segment.inode, &ShmSegment::inode) > 0)
       continue;
     if (!owners.is_of_job_alone(segment)) {
-      ++left.like_them;
+      unseen.push_back(&segment);
       continue;
     }
-    left.of_job.push_back(&segment);
-    left.bytes += segment.taken_bytes();
+    left.add(segment);
+    sizes.insert(segment.size_bytes);
+  }
+  left.seen = left.of_job.size();
+  for (const ShmSegment* segment : unseen) {
+    if (owners.is_of_job(*segment) && sizes.contains(segment->size_bytes)) {
+      left.add(*segment);
+    } else {
+      ++left.others;
+    }
   }
   return left;
 }
@@ -319,20 +336,19 @@ std::optional<Finding> left_at_end(const Facts& facts) {
   finding.severity = Severity::kWarning;
   finding.discriminator = kLeftAtEnd;
   finding.processes = {facts.trainer->key};
-  finding.message = "the job ended and left ";
-  const OwnWords of_job =
-      counted(left.of_job.size(), "block") + " with " + format_bytes(left.bytes);
-  finding.message += (left.like_them == 0 ? of_job : "blocks") + " in " + facts.where() +
-                     ", which nothing removes";
-  if (left.like_them > 0) {
-    finding.message += ": its processes had " + of_job + ", and " + own(left.like_them) +
-                       " more that nobody has came while it ran";
+  finding.message = "the job ended and left " + counted(left.of_job.size(), "block") + " with " +
+                    format_bytes(left.bytes) + " in " + facts.where() + ", which nothing removes";
+  if (left.seen < left.of_job.size()) {
+    finding.message += ": its processes were seen to have " + own(left.seen) +
+                       " of them, the others came while it ran and are as large";
   }
+  if (left.others > 0)
+    finding.message += "; " + own(left.others) + " more of that time belong to no process, either";
   finding.first_seen = finding.last_seen = last.at;
   finding.prove(count_fact("leaked_files", left.of_job.size(), kNamedSource, last.at));
   finding.prove(bytes_fact("leaked_bytes", left.bytes, kNamedSource, last.at));
   finding.prove(count_fact("holders", 0, kNamedSource, last.at));
-  finding.rule_out("another job", "its processes, and no others, were seen to have these blocks");
+  finding.rule_out("another job", "its processes, and no others, were seen to have such blocks");
   finding.rule_out("a resource tracker that still works", "no process of the job is left");
   finding.remedies.push_back(remedy_for_growing_files(*facts.run, false));
   std::ranges::move(remedies_remove(facts, left.of_job), std::back_inserter(finding.remedies));

@@ -530,6 +530,23 @@ TEST(ShmLeftAtEnd, BlocksThatTheJobHadStay) {
   EXPECT_FALSE(find(verdict, FindingCode::kShmStaleFiles)) << "told once";
 }
 
+TEST(ShmLeftAtEnd, AreAllOfItsTimeThatAreAsLarge) {
+  Scene scene = blocks_left_at_end();
+  ShmLedger& last = scene.run().ledgers.back();
+  for (uint64_t number = 10; number < 20; ++number) {
+    ShmSegment block = unheld_block(number);
+    block.modified_ns = last.segments.front().modified_ns;
+    if (number == 19) block.size_bytes /= 2;
+    last.segments.push_back(block);
+  }
+  const Finding leak = must_find(scene.examine(), FindingCode::kShmLeak);
+  EXPECT_EQ(
+      leak.message.plain(),
+      "the job ended and left 11 blocks with 11.0 MiB in /dev/shm, which nothing removes: its "
+      "processes were seen to have 2 of them, the others came while it ran and are as large; 1 "
+      "more of that time belong to no process, either");
+}
+
 TEST(ShmLeftAtEnd, AreNotThoseThatWereThereBefore) {
   const Scene scene = blocks_left_at_end({unheld_block(2), unheld_block(3)});
   EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
