@@ -1,6 +1,7 @@
 #include "probes/facts/oom.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "lib/base/units.h"
 #include "probes/exits/rules.h"
@@ -97,6 +98,56 @@ void add_group_use(const ExitFacts& facts, const Death& death, ExitCause& cause)
   cause.prove(bytes_fact("cgroup_shmem", group.shmem_bytes, source, sample->at));
 }
 
+// Files of /dev/shm that came while the job ran and that no process has: nothing but their removal
+// gives their memory back.
+struct KeptFiles {
+  size_t count = 0;
+  uint64_t bytes = 0;
+  std::string example;  ///< the largest one
+};
+
+KeptFiles kept_files(const Run& run, BootNs before) {
+  KeptFiles kept;
+  const auto later = std::ranges::find_if(
+      run.ledgers, [&](const ShmLedger& ledger) { return ledger.at > before; });
+  if (later == run.ledgers.begin()) return kept;
+  const std::vector<ShmSegment>& first = run.ledgers.front().segments;
+  uint64_t largest = 0;
+  for (const ShmSegment& file : std::prev(later)->segments) {
+    if (!file.linked || !file.holders.empty() || !file.name) continue;
+    if (std::ranges::count(first, file.inode, &ShmSegment::inode) > 0) continue;
+    ++kept.count;
+    kept.bytes += file.taken_bytes();
+    if (file.taken_bytes() <= largest) continue;
+    largest = file.taken_bytes();
+    kept.example = *file.name;
+  }
+  return kept;
+}
+
+// Where they are at least half of what the group had; nothing: they are not.
+std::optional<Message> files_in_memory(const ExitFacts& facts, const Death& death) {
+  const Sample* sample = last_sample_before(facts, death.at());
+  if (sample == nullptr || !sample->cgroup || !*sample->cgroup) return std::nullopt;
+  const CgroupMemory& group = **sample->cgroup;
+  const KeptFiles kept = kept_files(*facts.run, death.at());
+  const uint64_t of_group = std::min(kept.bytes, group.shmem_bytes);
+  if (group.path != death.cgroup() || 2 * of_group < group.used_bytes) return std::nullopt;
+  return say(
+      "; {} of that are {} in /dev/shm that came meanwhile, such as {}, and no process has "
+      "open: nobody removes them",
+      own(format_bytes(of_group)), counted(kept.count, "file"), as_path(kept.example));
+}
+
+Remedy remove_files() {
+  return {.title =
+              "Remove files from /dev/shm that are not needed any more, or keep them on a disk: "
+              "they count as memory, of which more would only fill later",
+          .commands = {"ls -lRt /dev/shm | head", "tempfile.mkdtemp(dir='/var/tmp')"},
+          .applies_to = {"code"},
+          .verify = "df -h /dev/shm  # must stand still"};
+}
+
 Remedy use_less(const Run& run) {
   Remedy remedy{.title =
                     "Use less memory: fewer workers, fewer batches in flight, and data that "
@@ -176,7 +227,12 @@ ExitCause cause_of_group(const ExitFacts& facts, const Death& death, const OomPr
   }
   if (limit) cause.prove(bytes_fact("memory_limit", limit->bytes, limit->source));
   add_group_use(facts, death, cause);
-  add_remedies_of_group(*facts.run, cause);
+  if (const auto files = files_in_memory(facts, death)) {
+    cause.clause += *files;
+    cause.remedies.push_back(remove_files());
+  } else {
+    add_remedies_of_group(*facts.run, cause);
+  }
   return cause;
 }
 

@@ -225,6 +225,34 @@ TEST_F(ExitsTest, CountersTellWhichLimit) {
   EXPECT_EQ(number(finding, "oom_kills"), 1);
 }
 
+TEST_F(ExitsTest, FilesInMemoryFilledTheGroup) {
+  for (const bool is_open : {false, true}) {
+    scene.run().ledgers.clear();
+    scene.ledger(0.1, {});
+    ShmSegment file{.inode = 7, .name = "cache/a.npy", .size_bytes = 40 * kMiB};
+    if (is_open) file.holders.push_back({.key = key_of(101), .in_tree = true, .fds = 1});
+    scene.ledger(0.6, {file});
+    scene.run().samples.back().cgroup = CgroupMemory{.version = 2,
+                                                     .path = "/job/w",
+                                                     .used_bytes = 64 * kMiB,
+                                                     .limit_bytes = 64 * kMiB,
+                                                     .shmem_bytes = 41 * kMiB};
+    if (!is_open) {
+      log(1, 101, false, "/job");
+      scene.exit_by_signal(101, 1.01, SIGKILL);
+    }
+    const Finding finding = only();
+    EXPECT_EQ(finding.code, FindingCode::kOomKilledByCgroup);
+    const auto said = HasSubstr("40.0 MiB of that are 1 file in /dev/shm");
+    if (is_open) {
+      EXPECT_THAT(finding.message.plain(), Not(said));
+    } else {
+      EXPECT_THAT(finding.message.plain(), said);
+      EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Remove files"));
+    }
+  }
+}
+
 TEST_F(ExitsTest, AKillOfAWholeGroupIsOneFindingAndSaysWhy) {
   for (OomCounters& record : scene.run().oom_counters)
     record.group_kills = 0;
