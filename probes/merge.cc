@@ -44,17 +44,20 @@ bool have_process_in_common(const Finding& a, const Finding& b) {
       a.processes, [&](const ProcessKey& key) { return std::ranges::count(b.processes, key) > 0; });
 }
 
-// Whoever is tired of a job that stands still (a person, timeout(1), a scheduler) ends it.
-void mark_ends_of_hangs(const Finding& hang, std::span<Finding> deaths) {
+// Whoever is tired of a job that stands still, or that has failed and does not end (a person,
+// timeout(1), a scheduler), ends it.
+void mark_ends_of(const Finding& cause, std::span<Finding> deaths) {
   constexpr BootNs kTiredAfter = 10 * kSecond;
+  const bool may_be = cause.severity >= (is_hang(cause) ? Severity::kWarning : Severity::kError) &&
+                      !cause.consequence_of && cause.first_seen;
+  if (!may_be) return;
   for (Finding& death : deaths) {
-    const bool is_end = death.code == FindingCode::kKilledBySignal && death.runs == hang.runs &&
-                        hang.severity >= Severity::kWarning &&
-                        death.first_seen >= hang.first_seen.value_or(0) + kTiredAfter &&
-                        death.first_seen > hang.last_seen;
-    if (!is_end || !hang.first_seen) continue;
-    death.consequence_of = hang.code;
-    death.severity = std::min(death.severity, hang.severity);
+    const bool is_end = death.code == FindingCode::kKilledBySignal && death.runs == cause.runs &&
+                        death.first_seen >= *cause.first_seen + kTiredAfter &&
+                        (!is_hang(cause) || death.first_seen > cause.last_seen);
+    if (!is_end) continue;
+    death.consequence_of = cause.code;
+    death.severity = std::min(death.severity, cause.severity);
   }
 }
 
@@ -78,8 +81,8 @@ void mark_dead_ranks(std::span<Finding> hangs, std::span<Finding> deaths) {
 void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths) {
   mark_dead_ranks(hangs, deaths);
   for (Finding& hang : hangs) {
+    mark_ends_of(hang, deaths);
     if (!is_hang(hang) || hang.consequence_of) continue;
-    mark_ends_of_hangs(hang, deaths);
     const auto cause = std::ranges::find_if(deaths, [&](const Finding& death) {
       // Of an end that may have been an ordinary one the hang is not known to be a consequence, but
       // for that of a thread. Nobody crashes on purpose.

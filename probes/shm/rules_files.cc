@@ -121,13 +121,27 @@ bool all_known_dead(const Share& share) {
       share.segments, [](const ShmSegment* segment) { return segment->creator_pid.has_value(); });
 }
 
+// Whether blocks that nobody holds come or go while a job is watched: somebody is at work, and has
+// each for a moment alone.
+bool is_somebody_at_work(const Facts& facts) {
+  const auto unheld = [](const ShmLedger& ledger) {
+    std::set<uint64_t> inodes;
+    for (const ShmSegment& segment : ledger.segments)
+      if (segment.kind == SegmentKind::kPythonShared && segment.linked && segment.holders.empty())
+        inodes.insert(segment.inode);
+    return inodes;
+  };
+  return unheld(*facts.ledgers.front()) != unheld(*facts.ledgers.back());
+}
+
 // Blocks of multiprocessing.shared_memory keep an open file for as long as anybody uses them. What
 // was written in the time of a job that lives may be on its way from one process of it to another;
 // after its end it may be told already.
 void add_unheld_blocks(const Facts& facts, BootNs at, bool is_told, Share& stale,
                        const Share& unheld) {
-  const bool older_only =
-      facts.trainer != nullptr && (is_told || !is_known_dead(*facts.run, facts.trainer->key, at));
+  const bool lives = facts.trainer != nullptr && !is_known_dead(*facts.run, facts.trainer->key, at);
+  if (lives && is_somebody_at_work(facts)) return;
+  const bool older_only = lives || (facts.trainer != nullptr && is_told);
   const BootNs born = older_only ? birth_of(facts.header->host, facts.trainer->key) : at;
   for (const ShmSegment* segment : unheld.segments) {
     if (segment->kind != SegmentKind::kPythonShared) continue;

@@ -165,6 +165,50 @@ void add_kept_batches(Finding& finding, const Facts& facts, const Shortage& shor
       "dlprobe shm -- COMMAND");
 }
 
+// Whether only resource trackers have it: a fork left them a descriptor.
+bool is_of_nobody(const Facts& facts, const ShmSegment& segment) {
+  return std::ranges::all_of(segment.holders, [&](const SegmentHolder& holder) {
+    const ProcessInfo* process = facts.run->find_process(holder.key);
+    return process != nullptr && process->role == Role::kResourceTracker;
+  });
+}
+
+// Blocks of multiprocessing.shared_memory that came meanwhile, fill half of the mount, and that no
+// process has: they wait for who opens them, or nobody unlinks them.
+void add_closed_blocks(Finding& finding, const Facts& facts, const Shortage& shortage) {
+  const ShmLedger* ledger = nullptr;
+  size_t blocks = 0;
+  uint64_t bytes = 0;
+  for (const ShmLedger* each : facts.ledgers) {
+    size_t count = 0;
+    uint64_t taken = 0;
+    for (const ShmSegment& segment : each->segments) {
+      if (segment.kind != SegmentKind::kPythonShared || !segment.linked ||
+          !is_of_nobody(facts, segment) ||
+          std::ranges::count(facts.ledgers.front()->segments, segment.inode, &ShmSegment::inode) >
+              0)
+        continue;
+      ++count;
+      taken += segment.taken_bytes();
+    }
+    if (taken <= bytes) continue;
+    ledger = each;
+    blocks = count;
+    bytes = taken;
+  }
+  if (ledger == nullptr || bytes < shortage.use.size_bytes / 2) return;
+  finding.message +=
+      say("; {} of multiprocessing.shared_memory with {} were open in no process: "
+          "unless something unlinks each, a larger one fills up, too",
+          counted(blocks, "block"), own(format_bytes(bytes)));
+  finding.prove(count_fact("named_files", blocks, kLedgerSource, ledger->at));
+  finding.prove(bytes_fact("named_bytes", bytes, kLedgerSource, ledger->at));
+  finding.remedies.push_back(
+      {.title = "Unlink each block after use: close() alone leaves it in /dev/shm",
+       .commands = {"block.close(); block.unlink()  # multiprocessing.shared_memory"},
+       .verify = "ls /dev/shm | wc -l"});
+}
+
 void rule_out_oom(Finding& finding, const Facts& facts) {
   const std::optional<OomCount> count = oom_count(*facts.run);
   if (!count || count->after != count->before) return;
@@ -272,6 +316,7 @@ Finding exhausted(const Facts& facts, const Shortage& shortage) {
   const Demand demand = demand_of(facts);
   if (demand.bytes > shortage.use.size_bytes) add_demand(finding, demand);
   add_kept_batches(finding, facts, shortage, demand);
+  add_closed_blocks(finding, facts, shortage);
   add_remedies(finding, facts, demand, shortage.wanted_bytes);
   return finding;
 }

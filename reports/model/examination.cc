@@ -121,9 +121,12 @@ Message headline(const ReportSource& source, OverallVerdict verdict) {
     return words_of_early_end(source.recording) + words_of_information(source) +
            nothing_found(source, verdict);
   const bool is_incomplete = verdict == OverallVerdict::kIncomplete;
+  // The wait in which a job stands is in front of what others left on the machine.
+  const bool is_of_others = worst->severity == Severity::kWarning && worst->processes.empty();
+  const Finding& told = is_of_others ? findings.front() : *worst;
   return (is_incomplete ? words_of_early_end(source.recording) : Message()) +
-         own(info(worst->code).code) + " " + own(info(worst->code).name) + ": " + worst->message +
-         words_of_place(*worst);
+         own(info(told.code).code) + " " + own(info(told.code).name) + ": " + told.message +
+         words_of_place(told);
 }
 
 int exit_code(OverallVerdict verdict, const report::Counts& counts, Severity fail_on) {

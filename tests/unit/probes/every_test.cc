@@ -114,6 +114,22 @@ TEST(MarkHangsAfterDeaths, WhoeverEndsAHungJobIsNotWhyItHung) {
   EXPECT_FALSE(deaths[0].consequence_of);
 }
 
+TEST(MarkHangsAfterDeaths, WhoeverEndsAFailedJobIsNotWhyItFailed) {
+  Finding death = new_finding(FindingCode::kKilledBySignal, Confidence::kCertain);
+  death.first_seen = 60 * kSecond;
+  Finding full = new_finding(FindingCode::kFdExhausted, Confidence::kCertain);
+  full.first_seen = 5 * kSecond;
+  full.last_seen = 59 * kSecond;
+  std::vector findings = {full};
+  std::vector deaths = {death};
+  mark_hangs_after_deaths(findings, deaths);
+  EXPECT_EQ(deaths[0].consequence_of, FindingCode::kFdExhausted);
+  deaths = {death};
+  findings[0].severity = Severity::kWarning;  // it went on
+  mark_hangs_after_deaths(findings, deaths);
+  EXPECT_FALSE(deaths[0].consequence_of);
+}
+
 TEST(MarkHangsAfterDeaths, NobodyCrashesOnPurpose) {
   Finding death = new_finding(FindingCode::kWorkerCrashed, Confidence::kLikely);
   death.severity = Severity::kWarning;

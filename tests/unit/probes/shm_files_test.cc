@@ -87,6 +87,20 @@ TEST(ShmStaleFiles, AreTheCauseOfAFailureThatTheyMake) {
   EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmStaleFiles);
 }
 
+TEST(ShmStaleFiles, AreNoBlocksOfWhoIsAtWork) {
+  for (const bool at_work : {false, true}) {
+    Scene scene;
+    scene.sample(0.1, 90 * kMiB);
+    ShmSegment block = old(foreign_block(77, 80 * kMiB, 900, ""), 0);
+    block.holders.clear();
+    scene.ledger(0.1, {block});
+    ShmSegment more = block;
+    ++more.inode;
+    scene.ledger(0.9, at_work ? std::vector{block, more} : std::vector{block});
+    EXPECT_EQ(find(scene.examine(), FindingCode::kShmStaleFiles).has_value(), !at_work);
+  }
+}
+
 TEST(ShmStaleFiles, HostileNamesAreRemovedByInode) {
   Scene scene;
   scene.sample(0.1, 20 * kMiB);

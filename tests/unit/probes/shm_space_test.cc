@@ -51,6 +51,32 @@ TEST(ShmExhausted, SigbusOnAFullMountIsCertain) {
   EXPECT_THAT(verdict.gaps, IsEmpty());
 }
 
+TEST(ShmExhausted, BlocksThatNobodyHasWantToBeUnlinked) {
+  for (const bool is_open : {false, true}) {
+    Scene scene;
+    scene.ledger(0.05, {});
+    scene.sample(0.1, 0);
+    scene.sample(0.2, 40 * kMiB);
+    std::vector<ShmSegment> blocks;
+    for (uint64_t number = 1; number <= 4; ++number) {
+      blocks.push_back(foreign_block(number, 10 * kMiB, 101, "python3"));
+      if (!is_open) blocks.back().holders.clear();
+    }
+    scene.ledger(0.2, blocks);
+    scene.use(0.25, 64 * kMiB);
+    scene.exit_by_signal(101, 0.26, SIGBUS);
+    const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
+    const auto said =
+        HasSubstr("4 blocks of multiprocessing.shared_memory with 40.0 MiB were open in no");
+    if (is_open) {
+      EXPECT_THAT(finding.message.plain(), Not(said));
+    } else {
+      EXPECT_THAT(finding.message.plain(), said);
+      EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Unlink each block"));
+    }
+  }
+}
+
 TEST(ShmExhausted, AnExceptionThatSaysSoIsEnough) {
   Scene scene;
   scene.sample(0.1, 0);
