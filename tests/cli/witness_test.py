@@ -228,6 +228,22 @@ known()
         creator = "{'wanted': 'creator', 'child': %d}" % os.getpid()
         self.assertEqual(self.said_by_modules(program).splitlines(), [module, "{}", creator, "{}"])
 
+    def test_the_ways_of_the_witness_and_of_multiprocessing_are_not_the_users(self):
+        program = """
+import dlprobe_trace as t, sys
+def run(text, file, **names):
+    exec(compile(text, file, "exec"), names)
+    return names
+own = run("def wrapper(*a): sys.exit(*a)", "<dlprobe_hooks>", sys=sys)["wrapper"]
+hands_on = run("def _wrap():\\n  exit(1)", "/v/torch/multiprocessing/spawn.py", exit=own)["_wrap"]
+try: hands_on()
+except SystemExit as left: print(t.Trace(left).is_raised_in("torch/multiprocessing/spawn.py", "_wrap"))
+def place(): print(t.users_place([(sys._getframe(1), 1)]).get("file"))
+run("place()", "<string>", place=place, __name__="__main__")
+run("from multiprocessing.spawn import spawn_main; place()", "<string>", place=place, __name__="__main__")
+"""
+        self.assertEqual(self.said_by_modules(program).split(), ["True", "<string>", "None"])
+
     def test_each_module_that_has_a_hook_is_waited_for(self):
         ask = "import dlprobe_start as s, dlprobe_hooks as h; print({*h.BEFORE, *h.AFTER}.difference(s._HOOKED) or 'none')"
         self.assertEqual(self.said_by_modules(ask), "none\n")

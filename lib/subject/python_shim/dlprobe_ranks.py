@@ -11,6 +11,7 @@ from dlprobe_trace import users_line
 
 data_parallel = []  # of the models of this process that each rank has whole: the ranks are to learn from different samples
 _hooked = []
+_PASS_ON_THE_CODE = ("multiprocessing.spawn", "torch.multiprocessing.spawn")  # of a child, or of the exception that it handed on
 _LISTENS = "0A"  # in /proc/net/tcp
 _MOST_OF_COMMAND = 200  # characters
 
@@ -20,7 +21,8 @@ def hook_exit():
     called, pid, thread = [], os.getpid(), get_ident()
 
     def before_exit(status=None, *_):
-        if status and get_ident() == thread:
+        is_libraries = sys._getframe(2).f_globals.get("__name__") in _PASS_ON_THE_CODE
+        if status and get_ident() == thread and not is_libraries:
             called[:] = [status if isinstance(status, int) else 1, users_line(sys._getframe(2))]
 
     def at_exit():

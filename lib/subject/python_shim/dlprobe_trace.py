@@ -6,6 +6,7 @@ import sys
 from dlprobe_start import FOLDER, START_FOLDER
 
 _MOST_CAUSES = 4  # of an exception's chain
+_STARTS_A_CHILD = {"multiprocessing.forkserver", "multiprocessing.spawn"}
 MAIN_NAMES = ("__main__", "__mp_main__")
 _LIBRARY_FOLDERS = tuple(
     os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__)),
@@ -39,8 +40,8 @@ def _is_users(frame):
     if frame.f_globals.get("__name__") in MAIN_NAMES and frame.f_globals.get("__file__") == frame.f_code.co_filename:
         return True
     name, module = frame.f_code.co_filename, frame.f_globals.get("__file__")
-    if name == "<string>" and "__name__" not in frame.f_globals:
-        return False  # a method of a manager's proxy
+    if name == "<string>" and ("__name__" not in frame.f_globals or not _STARTS_A_CHILD.isdisjoint(frame.f_code.co_names)):
+        return False  # a method of a manager's proxy, or multiprocessing's own "python -c"
     # Of Cython's code the file is one of where it was built.
     return is_users_file(name) and (name.startswith("<") or not module or is_users_file(module))
 
@@ -61,10 +62,11 @@ def calls_to(frame):
 
 
 def entries_of(error):
-    """Those through which an exception came."""
+    """Those through which an exception came, without the witness's own around sys.exit."""
     entries, trace = [], error.__traceback__
     while trace is not None and len(entries) < 10000:
-        entries.append((trace.tb_frame, trace.tb_lineno))
+        if not trace.tb_frame.f_code.co_filename.startswith("<dlprobe_"):
+            entries.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
     return entries
 
