@@ -22,6 +22,12 @@ bool started_others_after(const ExitFacts& facts, const Death& death) {
                                                    });
 }
 
+Remedy give_up_without_a_worker() {
+  return {.title = "Let the program give up when a worker dies: join(timeout) and exitcode, or an "
+                   "executor, which tells it",
+          .verify = "dlprobe run -- COMMAND"};
+}
+
 }  // namespace
 
 bool was_asked_as_manager(const ExitFacts& facts, const Death& death) {
@@ -58,11 +64,21 @@ void add_aftermath(const ExitFacts& facts, const Death& death, ExitCause& cause)
   }
   if (!is_before_hang(facts, death)) return;
   cause.clause += "; the job hung afterwards: a lock that it held, also of a Manager, stays locked";
-  cause.remedies.insert(
-      cause.remedies.begin(),
-      {.title = "Let the program give up when a worker dies: join(timeout) and exitcode, or an "
-                "executor, which tells it",
-       .verify = "dlprobe run -- COMMAND"});
+  cause.remedies.insert(cause.remedies.begin(), give_up_without_a_worker());
+}
+
+void add_lost_results(const ExitFacts& facts, const std::vector<const Judged*>& group,
+                      Finding& finding) {
+  const bool is_lost = std::ranges::all_of(group, [&](const Judged* each) {
+    const Death& death = *each->death;
+    return death.signal != 0 && death.process->role == Role::kWorker &&
+           trainer_ended_well(facts, death) && !started_others_after(facts, death);
+  });
+  if (!is_lost || finding.severity == Severity::kInfo) return;
+  finding.message += say("; {} ended with exit code 0 without {}, so results may be missing",
+                         describe(*facts.run, trainer_of(facts, *group.front()->death->process)->key),
+                         group.size() == 1 ? "it" : "them");
+  finding.remedies.push_back(give_up_without_a_worker());
 }
 
 }  // namespace dlprobe::probes::exits

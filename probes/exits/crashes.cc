@@ -65,14 +65,16 @@ bool is_logged_overflow(const Death& death) {
 }
 
 // The kernel found no room on the stack to call its handler, and raised the signal itself
-// (force_sigsegv in kernel/signal.c).
+// (force_sigsegv in kernel/signal.c): it still stands where the fault was. In a handler that fails by
+// itself, as of a broken heap, it does not.
 bool has_no_room_for_handler(const ExitFacts& facts, const Death& death) {
   constexpr BootNs kAtOnce = 10 * kMillisecond;
   return death.sent != nullptr && is_own_fault(*death.sent) &&
          std::ranges::any_of(facts.run->signals, [&](const SignalSent& sent) {
            return sent.target == death.sent->target && sent.signal == SIGSEGV &&
                   is_from_kernel(sent) && !is_own_fault(sent) && sent.at >= death.sent->at &&
-                  sent.at <= death.sent->at + kAtOnce;
+                  sent.at <= death.sent->at + kAtOnce &&
+                  (!sent.code_address || sent.code_address == death.sent->code_address);
          });
 }
 
@@ -295,7 +297,7 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
   }
   if (death.sent != nullptr) {
     cause.rule_out("killed by another process (DLP0503)",
-                   is_own_fault(*death.sent)
+                   is_from_kernel(*death.sent)
                        ? "the kernel raised the signal because of its own code"
                        : "it sent the signal to itself, as abort() does");
   } else {

@@ -317,6 +317,7 @@ Finding finding_of(const ExitFacts& facts, const std::vector<const Judged*>& gro
                             each->death->exit->at));
   }
   if (group.size() == 1) add_ranks_that_failed_after(facts, *first.death, finding);
+  add_lost_results(facts, group, finding);
   finding.first_seen = first.death->at();
   finding.last_seen = group.back()->death->exit->at;
   return finding;

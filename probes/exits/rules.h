@@ -68,6 +68,11 @@ bool was_survived(const ExitFacts& facts, const Death& death);
 /// Says the first two of a process that was killed.
 void add_aftermath(const ExitFacts& facts, const Death& death, ExitCause& cause);
 
+/// Says so where the trainer ended well although a signal had ended its workers, and started no
+/// others.
+void add_lost_results(const ExitFacts& facts, const std::vector<const Judged*>& group,
+                      Finding& finding);
+
 /// DLP0509: by what its own code did.
 ExitCause crash_cause(const ExitFacts& facts, const Death& death);
 

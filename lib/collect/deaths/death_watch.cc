@@ -65,9 +65,10 @@ std::string short_command(std::string_view text) {
   return command;
 }
 
-/// A fault that the thread made by what it did, not a signal that somebody sent.
+/// A fault that the thread made by what it did, not a signal that somebody sent. Of an address that
+/// no memory can have, or of a stack without room for a handler, the kernel does not say more.
 bool is_own_fault(const SignalSent& signal) {
-  return signal.code > 0 && signal.code != kFromKernel;
+  return signal.code > 0 && (signal.code != kFromKernel || signal.signal == SIGSEGV);
 }
 
 bool has_ended(const Directory& root, int32_t pid, int32_t thread) {

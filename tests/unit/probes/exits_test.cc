@@ -486,9 +486,25 @@ TEST_F(ExitsTest, AStackWithoutRoomForTheHandlerOverflowed) {
   scene.run().processes[1].stack_limit = Limit{.soft = kMiB, .hard = std::nullopt};
   EXPECT_THAT(only(), Says("overflowed its stack", "1.0 MiB of stack (ulimit -s)"));
   scene.run().signals.front().thread = 102;
-  EXPECT_THAT(only(), Says("the stack of another thread"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("the stack of another thread"));
+  scene.run().signals.front().code_address = scene.run().signals.back().code_address = 0x7f10;
+  EXPECT_THAT(only().message.plain(), HasSubstr("overflowed its stack"));
+  scene.run().signals.back().code_address = 0x5510;  // in the handler: of a broken heap
+  EXPECT_THAT(only().message.plain(), HasSubstr("crashed: SIGSEGV"));
   scene.run().signals.back().code = -6;
   EXPECT_THAT(only(), Says("crashed: SIGSEGV"));
+}
+
+TEST_F(ExitsTest, AJobThatEndsWellWithoutACrashedWorkerMayLackResults) {
+  sent(1, 101, SIGSEGV, 2, 101);
+  scene.exit_by_signal(101, 1.01, SIGSEGV);
+  EXPECT_THAT(only().message.plain(), Not(HasSubstr("results may be missing")));
+  scene.exit_with(kParent, 2, 0);
+  EXPECT_THAT(only().message.plain(), EndsWith("without it, so results may be missing"));
+  StartEvent other{.at = Scene::at(1.5), .kind = StartEventKind::kStarted};
+  other.process = key_of(kParent);
+  scene.run().start_events.push_back(other);
+  EXPECT_THAT(only().message.plain(), Not(HasSubstr("results may be missing")));
 }
 
 TEST_F(ExitsTest, AMainThreadAtItsLimitOverflowedItsStack) {
