@@ -46,6 +46,7 @@ enum class StartEventKind {
   kResultLost,      ///< an exception of a task, for whose result nobody asked until it was freed
   kSettingChanged,  ///< the trainer changed `path`, of which workers that live on have a copy
   kSettingsKept,    ///< what such a worker has before a later epoch
+  kSignals,         ///< it sends process `child` the signal `count`, or itself after `seconds`
   kHookFailed,      ///< a part of the shim did not find what it knows; `message`
   kRead,            ///< its text was read, not run; `count` lines make what starts processes
   kForeseen,        ///< by its text, what `cause` says could happen at that line
@@ -68,8 +69,8 @@ struct Names<StartEventKind> {
                                        "epoch",           "position-moved",
                                        "connection-read", "result-lost",
                                        "setting-changed", "settings-kept",
-                                       "hook-failed",     "read",
-                                       "foreseen"});
+                                       "signals",         "hook-failed",
+                                       "read",            "foreseen"});
 };
 
 /// Why a process was not started.
@@ -137,6 +138,7 @@ struct StartEvent {
   std::optional<uint64_t> free_bytes;
   std::optional<uint64_t> free_inodes;
   bool is_temporary = false;
+  std::optional<uint64_t> made_bytes;
   std::string raised_in;
   std::vector<std::string> chain;
   std::string again;
@@ -162,6 +164,10 @@ constexpr void list_fields_of_failures(auto&& field) {
   field("free_inodes", &StartEvent::free_inodes, "likewise; none: it does not count them");
   field("temporary", &StartEvent::is_temporary,
         "of failed in a write: `path` is in the folder for temporary files");
+  field("made_bytes", &StartEvent::made_bytes,
+        "Of such a folder that is full: of the `count` files of its user that were made in it since "
+        "the command began",
+        Unit::kBytes);
   field("raised_in", &StartEvent::raised_in,
         R"(Of failed: the innermost line of Python, "/usr/lib/python3.11/threading.py:971 start")");
   field("chain", &StartEvent::chain,
@@ -230,7 +236,7 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("method", &StartEvent::method, R"(start method: "fork", "spawn", "forkserver")");
   field("wanted", &StartEvent::wanted, kWantedIs);
   field("child", &StartEvent::child_pid,
-        "of started; of failed by EADDRINUSE: who listens at that port");
+        "of started, signals; of failed by EADDRINUSE: who listens at that port");
   field("cause", &StartEvent::cause, "of a refusal");
   field("message", &StartEvent::message,
         "the exception's type and text, secrets masked; of setting-changed the old value");
@@ -258,6 +264,7 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("main", &StartEvent::is_main, "that line is the main module's own");
   field("count", &StartEvent::count,
         "of batches, of mappings where there are no more; of joined-group and meets-at: the rank; "
+        "of no-process and no-thread: the processes and threads of its user that it saw; "
         "of failed by EMFILE: of open descriptors, by EADDRINUSE: the port; of samples: how many; "
         "of rank-samples: their order (0: shuffled, 1: the data set's, 2: a stream's); "
         "of draws and settings-kept: which worker, if it is a DataLoader's; of epoch: the seed of "
@@ -265,7 +272,8 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         "worker's last batch");
   field("seconds", &StartEvent::seconds,
         "Of main-imported; of first-batch since its iterator was made; of batches waited for them; "
-        "of loader-made its timeout, 0: none; of waits-at-most, meets-at",
+        "of loader-made its timeout, 0: none; of waits-at-most, meets-at; of signals until a "
+        "timer of its own ends",
         Unit::kSeconds);
   field("bytes", &StartEvent::bytes,
         "Of main-imported: by which the process's RSS grew; of failed by a refused memory: what is "

@@ -104,6 +104,7 @@ Expected<PythonShim> PythonShim::prepare_in(const std::string& parent, const Shi
   DLP_CHECK(folder.write("dlprobe_ranks.py", ranks_source()));
   DLP_CHECK(folder.write("dlprobe_results.py", results_source()));
   DLP_CHECK(folder.write("dlprobe_settings.py", settings_source()));
+  DLP_CHECK(folder.write("dlprobe_signals.py", signals_source()));
   DLP_CHECK(folder.write("dlprobe_tensors.py", tensors_source()));
   DLP_CHECK(folder.write("dlprobe_overrides.py", overrides_source()));
   DLP_CHECK(folder.write("dlprobe_trace.py", trace_source()));

@@ -140,6 +140,7 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
         .free_bytes = optional_number<uint64_t>(line, "free_bytes"),
         .free_inodes = optional_number<uint64_t>(line, "free_inodes"),
         .is_temporary = line.value("temporary", false),
+        .made_bytes = optional_number<uint64_t>(line, "made_bytes"),
         .raised_in = text_of(line, "raised_in"),
         .chain = mask_secrets(line.value("chain", std::vector<std::string>())),
         .again = text_of(line, "again"),

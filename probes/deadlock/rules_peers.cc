@@ -368,9 +368,10 @@ RootCause fifo_without_peer(const Facts& facts, size_t index) {
   finding.severity = is_worth_a_warning(facts, waiter) ? Severity::kWarning : Severity::kInfo;
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words + place_of(waiter);
   finding.advise(
-      "Find out who should open it, and whether that program "
-      "lives; or open it without waiting",
-      {"os.open(path, os.O_RDONLY | os.O_NONBLOCK)"}, "dlprobe deadlock --pid PID");
+      "Find out who should open it, and whether that program lives; among files of data skip what "
+      "is no regular file",
+      {"os.path.isfile(path)  # a FIFO is none", "os.open(path, os.O_RDONLY | os.O_NONBLOCK)"},
+      "dlprobe deadlock --pid PID");
   return {std::move(finding), index};
 }
 

@@ -353,7 +353,8 @@ Remedy reserve_space() {
 }
 
 // Which of them it was is certain only where there is one.
-void add_mapped_files(const ExitFacts& facts, const Death& death, ExitCause& cause) {
+void add_mapped_files(const ExitFacts& facts, const Death& death, const Message& killed,
+                      ExitCause& cause) {
   constexpr const char* kSource = "/proc/PID/maps, stat and statfs of the files, at the signal";
   const auto full = mapped_files(facts, death, "mapped-file-without-room");
   const auto cut = mapped_files(facts, death, "mapped-file-cut-short");
@@ -362,14 +363,13 @@ void add_mapped_files(const ExitFacts& facts, const Death& death, ExitCause& cau
   for (const Event* event : cut)
     cause.prove(text_fact("cut_short", event->text, kSource, event->at));
   if (!full.empty() && cut.empty()) {
-    cause.clause = "was killed by SIGBUS: it wrote to a page of a mapped file that had no room; " +
+    cause.clause = killed + ", in writing to a page of a mapped file that had no room; " +
                    full.front()->text;
     cause.discriminator = "no-room";
     cause.remedies.push_back(reserve_space());
   } else if (cut.size() == 1 && full.empty()) {
-    cause.clause =
-        "was killed by SIGBUS: it touched a page of a mapped file that does not exist; " +
-        cut.front()->text;
+    cause.clause = killed + ", for a page of a mapped file that does not exist; " +
+                   cut.front()->text;
   }
 }
 
@@ -394,14 +394,18 @@ ExitCause bus_error_cause(const ExitFacts& facts, const Death& death) {
   ExitCause cause;
   cause.code = FindingCode::kBusErrorOnFileMapping;
   cause.confidence = death.sent == nullptr ? Confidence::kPossible : Confidence::kLikely;
-  cause.clause =
-      "was killed by SIGBUS: it read a page of a mapped file that does not exist (the file was "
-      "truncated, or could not be read)";
+  const StartEvent* crash = crash_of(facts, death);
+  const Message killed = "was killed by SIGBUS" + place_of_crash(crash);
+  cause.clause = killed +
+                 ", for a page of a mapped file that does not exist: the file was cut short, could "
+                 "not be read, or its file system was full";
   cause.discriminator = "file-mapping";
   cause.together = "bus";
   cause.evidence = signal_evidence(facts, death);
   add_room_in_shm(facts, death, cause);
-  add_mapped_files(facts, death, cause);
+  add_mapped_files(facts, death, killed, cause);
+  if (crash != nullptr && !crash->file.empty())
+    cause.prove(text_fact("crashed_at", whole_place(*crash), kShimSource, crash->at));
   cause.rule_out(
       "killed by another process (DLP0503)",
       death.sent == nullptr ? "no program sends SIGBUS" : "the kernel raised the signal (code 2)");

@@ -348,6 +348,14 @@ Message of_unasked_task(const Run& run, const StartEvent& event) {
              caused_by(event));
 }
 
+// `lost` is what it became where it was raised again: in a thread that had asked for a batch.
+Message message_of_part(const Run& run, const StartEvent& event, const StartEvent& lost) {
+  if (&event == &lost) return message_of(run, event, event);
+  return say("{} failed, and a thread of {} ended by it: {}{}{}", describe(run, event.process),
+             describe(run, lost.process), as_text(first_line(event.message)), where(event),
+             caused_by(event));
+}
+
 Message without_it(const StartEvent& event, bool has_ended) {
   if (is_rest_of_data(event))
     return "; the program caught it and took on batches of the other workers";
@@ -394,13 +402,15 @@ std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known)
   const bool is_unasked = found == failures.end();
   const StartEvent* lost = is_unasked ? unasked_task(run) : *found;
   if (lost == nullptr) return std::nullopt;
-  const StartEvent& event = *lost;
+  const StartEvent& event = lost->ended == Ended::kThread ? origin_of(run, *lost) : *lost;
   Finding finding = new_finding(FindingCode::kUncaughtException, Confidence::kLikely);
   finding.severity = Severity::kWarning;
-  finding.message = (is_unasked ? of_unasked_task(run, event) : message_of(run, event, event)) +
-                    without_it(event, has_ended);
+  finding.message =
+      (is_unasked ? of_unasked_task(run, event) : message_of_part(run, event, *lost)) +
+      without_it(*lost, has_ended);
   finding.discriminator = "lost-" + event.type;
   finding.processes = {event.process};
+  if (lost->process != event.process) finding.processes.push_back(lost->process);
   add_evidence(finding.evidence, event);
   if (!event.file.empty()) add_source(finding, event.file, event.line, "raised at");
   if (is_rest_of_data(event))
@@ -418,7 +428,7 @@ std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known)
   finding.last_seen = event.at;
   const bool holds_others = std::ranges::any_of(known, [&](const Finding& each) {
     return each.consequence_of == finding.code &&
-           std::ranges::count(each.processes, event.process) > 0;
+           std::ranges::count(each.processes, lost->process) > 0;
   });
   if (holds_others) finding.severity = Severity::kError;
   return finding;

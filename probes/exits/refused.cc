@@ -22,6 +22,11 @@ Finding finding_of(const Run& run, const StartEvent& event, FindingCode code) {
   return finding;
 }
 
+// By the files that are still there of what the job wrote: at least half of the file system.
+bool filled_it_itself(const StartEvent& event) {
+  return event.count && event.made_bytes && event.bytes && *event.made_bytes >= *event.bytes / 2;
+}
+
 Finding no_temporary_space(const Run& run, const StartEvent& event) {
   Finding finding = finding_of(run, event, FindingCode::kTemporaryFolderUnusable);
   const bool is_inodes = lacks_inodes(event);
@@ -33,6 +38,18 @@ Finding no_temporary_space(const Run& run, const StartEvent& event) {
   if (event.free_bytes)
     finding.prove(bytes_fact("free", *event.free_bytes, "statvfs, afterwards", event.at));
   finding.rule_out("DLP0102", "it is not in /dev/shm");
+  if (filled_it_itself(event)) {
+    finding.message += say("; {} of its user, of {}, were written there since the command began",
+                           counted(static_cast<uint64_t>(*event.count), "file"),
+                           format_bytes(*event.made_bytes));
+    finding.prove(bytes_fact("taken", *event.made_bytes, "stat of the folder's files", event.at));
+    finding.remedies.push_back(
+        {.title = "Delete temporary files as soon as they are done with: more room only "
+                  "postpones it",
+         .commands = {"with tempfile.NamedTemporaryFile() as file: ...  # not delete=False",
+                      "os.unlink(file.name)"},
+         .verify = "dlprobe run -- COMMAND"});
+  }
   finding.remedies.push_back({.title = "Make room in it, or point TMPDIR at a folder with room",
                               .commands = {(is_inodes ? "df -i " : "df -h ") + as_path(event.path),
                                            "export TMPDIR=<folder>"},

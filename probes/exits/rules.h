@@ -56,6 +56,11 @@ void add_growth(Finding& finding, const Run& run);
 /// DLP0503: by a signal that somebody sent, or a resource limit; DLP0511 where it is a hang-up.
 ExitCause kill_cause(const ExitFacts& facts, const Death& death);
 
+/// The call by which a process of the job sent the signal that ended this one; null: none was told.
+const StartEvent* call_that_sent(const ExitFacts& facts, const Death& death);
+/// DLP0503: by a timer that it had set itself.
+std::optional<ExitCause> timer_cause(const ExitFacts& facts, const Death& death);
+
 /// Whether another child of the same parent, or that, then failed in asking its manager, as this
 /// one may have been.
 bool was_asked_as_manager(const ExitFacts& facts, const Death& death);

@@ -87,6 +87,10 @@ std::optional<OwnWords> own_doing(int32_t signal) {
 }
 
 Remedy find_sender(const ExitFacts& facts, const Death& death) {
+  const StartEvent* call = call_that_sent(facts, death);
+  if (call != nullptr && !call->file.empty())
+    return {.title = say("See at {} why the job ends it", short_place(*call)),
+            .verify = "dlprobe run -- COMMAND"};
   if (death.sent != nullptr && !is_from_kernel(*death.sent)) {
     if (death.sent->sender_pid != death.process->key.pid) return ask_sender(facts, *death.sent);
     return {.title =
@@ -228,9 +232,21 @@ ExitCause forked_copy_cause(const Death& death, const Event& library) {
 }
 
 ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
+  if (auto timer = timer_cause(facts, death)) return std::move(*timer);
   ExitCause cause;
   const OwnWords name = signal_name(death.signal);
-  if (death.sent == nullptr) {
+  const StartEvent* call = call_that_sent(facts, death);
+  if (call != nullptr) {
+    const bool by_itself = call->process == death.process->key;
+    cause.clause = say("was killed by {}, which {} sent{}{}", name,
+                       by_itself ? OwnWords("it") : describe(*facts.run, call->process),
+                       by_itself ? " itself" : "", place_of(*call));
+    if (death.sent == nullptr) cause.confidence = Confidence::kLikely;
+    cause.discriminator = "sent";
+    cause.together = own(call->process.pid);
+    if (!call->file.empty())
+      cause.prove(text_fact("sent_at", whole_place(*call), kShimSource, call->at));
+  } else if (death.sent == nullptr) {
     cause.clause = "was killed by " + name + "; dlprobe could not see who sent it";
     cause.discriminator = "unknown-sender";
     Message why = facts.why_signals_hidden;
@@ -393,12 +409,19 @@ Remedy look_for_exit(const ExitFacts& facts, const Death& death, bool was_told) 
                     "Read the traceback above, and look for sys.exit and os._exit in the code "
                     "that it ran",
                 .verify = "dlprobe run -- COMMAND"};
+  const bool is_worker = death.process->role == Role::kWorker;
   if (was_told) {
     remedy.title = "Raise an exception there instead, or print the traceback before";
   } else if (uses_mpi(*facts.run, death.process->key)) {
     remedy.title = "Read what it printed last, and look for Abort() in its code";
+  } else if (is_worker && death.exit_code != 0 && is_witnessed(*facts.run, death.process->key)) {
+    remedy.title =
+        "Read what it printed last, and see in a debugger which native code leaves: call the "
+        "function in the main process, or attach to a worker";
+    remedy.commands = {"gdb -ex 'catch syscall exit_group' -ex run -ex bt --args python train.py",
+                       "gdb -ex 'catch syscall exit_group' -ex continue -ex bt -p <worker>"};
   }
-  if (has_data_loader(*facts.run) && death.process->role == Role::kWorker)
+  if (has_data_loader(*facts.run) && is_worker)
     remedy.commands.emplace_back("DataLoader(..., num_workers=0)  # then a debugger stops there");
   return remedy;
 }

@@ -59,7 +59,12 @@ std::optional<Reached> reached_limit(const Run& run, const StartEvent& refused) 
   const TaskFacts* read = facts_at(run, refused);
   if (read == nullptr) return std::nullopt;
   TaskFacts facts = *read;
-  if (facts.processes && facts.tasks_of_user) facts.processes->soft = refused.limit;
+  if (facts.processes && facts.tasks_of_user) {
+    facts.processes->soft = refused.limit;
+    // What it saw itself: by the time of the look some that counted may have ended.
+    const auto seen = static_cast<uint64_t>(refused.count.value_or(0));
+    facts.tasks_of_user = std::max(*facts.tasks_of_user, seen);
+  }
   Reached reached;
   for (const TaskGroup& group : facts.groups)
     reached.refusals += refusals_of(group, facts_before(run));

@@ -341,6 +341,12 @@ void find_first(const Run& run, Ending& ending) {
 
 }  // namespace
 
+const StartEvent& origin_of(const Run& run, const StartEvent& event) {
+  Ending ending{.last = &event};
+  find_first(run, ending);
+  return *ending.first;
+}
+
 std::optional<Ending> ending_of(const Run& run) {
   const auto failures = events_of(run, StartEventKind::kFailed);
   if (failures.empty() || !command_failed(run)) return std::nullopt;

@@ -93,6 +93,8 @@ struct Ending {
   /// Whether it is raised for a pool or loader that lost a process, and no interpreter told why.
   bool is_broken() const { return first == last && !last->again.empty(); }
 };
+/// What an exception was when it was raised first; itself where nobody told of another one.
+const StartEvent& origin_of(const Run& run, const StartEvent& event);
 /// Nothing: no interpreter told of one.
 std::optional<Ending> ending_of(const Run& run);
 

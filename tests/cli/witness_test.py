@@ -140,7 +140,8 @@ class Witness(unittest.TestCase):
         folder = os.path.join(os.path.dirname(__file__), "..", "..", "lib", "subject", "python_shim")
         with tempfile.TemporaryDirectory() as copies:
             os.chmod(copies, 0o755)
-            for name in ("dlprobe_start.py", "dlprobe_hooks.py", "dlprobe_limits.py", "dlprobe_ends.py", "dlprobe_trace.py"):
+            for name in ("dlprobe_start.py", "dlprobe_hooks.py", "dlprobe_limits.py", "dlprobe_ends.py", "dlprobe_pickle.py",
+                         "dlprobe_signals.py", "dlprobe_trace.py"):
                 shutil.copy(os.path.join(folder, name), copies)
             with open(os.path.join(copies, "options"), "w", encoding="utf-8"):
                 pass
@@ -187,6 +188,8 @@ except OSError as error:
                      "  while g.write(bytes(40000)) == 40000: pass\n  raise OSError('40000 requested and less written')"):
             known = self.known_of(text, *mount)
             self.assertEqual([known[key] for key in ("path", "free_bytes", "bytes")], ["/mnt/a", 0, 1 << 20])
+        known = self.known_of(f"kept = open('/mnt/a', 'wb')\ndef f():\n  {fills}", *mount, "env", "TMPDIR=/mnt")
+        self.assertEqual([known[key] for key in ("temporary", "count", "made_bytes")], [True, 1, 1 << 20])
         healthy = "def f():\n  g = open('/mnt/a', 'wb', 0)\n  raise OSError('broken')"
         self.assertEqual(self.known_of(healthy, *mount), {})
         reads = ("g = open('/mnt/a', 'wb', 0)\ntry:\n  while True: g.write(bytes(40000))\nexcept OSError: pass\n"
@@ -243,6 +246,43 @@ run("place()", "<string>", place=place, __name__="__main__")
 run("from multiprocessing.spawn import spawn_main; place()", "<string>", place=place, __name__="__main__")
 """
         self.assertEqual(self.said_by_modules(program).split(), ["True", "<string>", "None"])
+
+    def test_signals_that_are_sent_and_timers_that_are_set_are_told_with_their_lines(self):
+        program = """
+import dlprobe_start as s, json, os, signal
+s._send = lambda line: print(*(json.loads(line).get(key) for key in ("count", "child", "seconds", "line")))
+import dlprobe_signals
+child = os.fork() or signal.pause()
+os.kill(child, 0)
+for _ in range(2): signal.setitimer(signal.ITIMER_REAL, 60)
+signal.alarm(0)
+os.kill(child, signal.SIGKILL)
+try: os.kill(child, "x")
+except TypeError: print(os.kill is __import__("pickle").loads(__import__("pickle").dumps(os.kill)))
+"""
+        told = self.said_by_modules(program).splitlines()
+        self.assertEqual(told[0], "14 None 60.0 7")
+        self.assertRegex(told[1], r"9 \d+ None 9")
+        self.assertEqual(told[2:], ["True"])
+
+    def test_the_threads_of_the_user_are_counted(self):
+        program = """
+import dlprobe_limits, threading, time
+for _ in range(5): threading.Thread(target=time.sleep, args=(5,), daemon=True).start()
+print(dlprobe_limits.tasks_of_user() >= 6)
+"""
+        self.assertEqual(self.said_by_modules(program), "True\n")
+
+    def test_what_lacks_a_descriptor_is_not_called_unpicklable(self):
+        program = """
+import dlprobe_hooks as h, dlprobe_trace, errno, multiprocessing.reduction as r
+class Thing:
+    def __reduce__(self): raise OSError(number, "refused")
+for number in (errno.EMFILE, errno.ENOENT):
+    try: r.ForkingPickler.dumps(Thing())
+    except OSError as error: print((h._refusal_of(dlprobe_trace.Trace(error)) or {}).get("cause"))
+"""
+        self.assertEqual(self.said_by_modules(program).split(), ["None", "unpicklable"])
 
     def test_each_module_that_has_a_hook_is_waited_for(self):
         ask = "import dlprobe_start as s, dlprobe_hooks as h; print({*h.BEFORE, *h.AFTER}.difference(s._HOOKED) or 'none')"

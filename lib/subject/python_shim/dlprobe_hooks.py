@@ -6,7 +6,7 @@ done where nothing failed. What an override needs is in dlprobe_overrides.py.
 """
 import os
 import sys
-from errno import EACCES, EDQUOT, EFBIG, EMFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS
+from errno import EACCES, EDQUOT, EFBIG, EMFILE, ENFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS
 
 from dlprobe_start import describe, learn_own_start, load, options, pass_on, soft_limit, tell
 from dlprobe_trace import (Trace, chain_of, entries_of, first_of_group, is_in_worker_of_loader, keep_room, missing_guard,
@@ -41,9 +41,9 @@ def _is_child():
     return process is not None and process.current_process()._parent_pid is not None
 
 
-def _is_sharing(trace):
-    """Whether torch was putting a tensor into shared memory: it can be pickled, there was no room for it."""
-    return trace.frame_of("torch/multiprocessing/reductions.py", "reduce_storage", "reduce_typed_storage") is not None
+def _has_no_room(trace):
+    """Whether what can be pickled was refused what that takes: a descriptor, or of a tensor of torch shared memory."""
+    return getattr(trace.error, "errno", None) in (EMFILE, ENFILE, ENOMEM, ENOSPC) or trace.frame_of("torch/multiprocessing/reductions.py", "reduce_storage", "reduce_typed_storage") is not None
 
 
 def _refused_start(trace, method):
@@ -55,7 +55,7 @@ def _refused_start(trace, method):
     if dump is not None and trace.is_raised_in("multiprocessing/synchronize.py", "__getstate__"):
         lock = trace.entries[-1][0].f_locals["self"]
         return dict(load("dlprobe_pickle").lock_of_fork(lock, dump.f_locals["obj"]), **users_place(trace.entries))
-    if dump is not None and not _is_sharing(trace):
+    if dump is not None and not _has_no_room(trace):
         return dict(_unpicklable(dump.f_locals.get("obj")), cause="unpicklable")
     return dict(users_place(trace.entries), cause="other")
 
@@ -68,7 +68,7 @@ def _not_found_there():
 def _refused_message(trace):
     """What is sent to a process that lives already: pickled here, made again there."""
     dumps = trace.frame_of("multiprocessing/reduction.py", "dumps")
-    if dumps is not None and _is_sharing(trace):
+    if dumps is not None and _has_no_room(trace):
         return None
     if dumps is not None:
         return dict(_unpicklable(dumps.f_locals.get("obj")), cause="unpicklable")
@@ -98,11 +98,18 @@ def _refused_task(trace):
     return "no-thread" if thread._initialized and not thread._started.is_set() else None
 
 
+def _ask_limits(question, *arguments):
+    try:
+        return getattr(load("dlprobe_limits"), question)(*arguments)
+    except OSError:
+        return None  # no descriptor is left to read it by
+
+
 def _refusal_of(trace):
     """The fields of an event of kind "refused"; None: the exception is another one."""
     task = _refused_task(trace)
     if task is not None:
-        return dict(users_place(trace.entries), cause=task, limit=soft_limit("SC_CHILD_MAX"))
+        return dict(users_place(trace.entries), cause=task, limit=soft_limit("SC_CHILD_MAX"), count=_ask_limits("tasks_of_user"))
     start = trace.frame_of("multiprocessing/process.py", "start")
     main = trace.frame_of("multiprocessing/spawn.py", "_fixup_main_from_path", "_fixup_main_from_name")
     if start is not None and "self" not in start.f_locals:  # it came with its way from another process
@@ -230,7 +237,7 @@ def tell_refusal(trace, sent=None):
     name = (id(trace.error), describe(trace.error))
     if name == _refused[0]:
         return
-    is_sent = sent is not None and not isinstance(trace.error, OSError) and not _is_sharing(trace)
+    is_sent = sent is not None and not isinstance(trace.error, OSError) and not _has_no_room(trace)
     if trace.is_raised_in("multiprocessing/context.py", "assert_spawning"):
         refusal = load("dlprobe_pickle").only_inherited(trace)
     else:
@@ -243,13 +250,6 @@ def tell_refusal(trace, sent=None):
 def _is_caught_by_pool(ended, call_of_exit):
     """Whether it ended no process but a task, or what an executor begins its worker by."""
     return ended == "initializer" or (ended == "task" and call_of_exit.code not in (None, 0))
-
-
-def _shared_with_parent(trace):
-    try:
-        return load("dlprobe_limits").shared_with_parent(trace.entries)
-    except OSError:
-        return None  # no descriptor is left to read it by
 
 
 def tell_end(ended, error, sent=None, wanted=None):
@@ -274,7 +274,7 @@ def tell_end(ended, error, sent=None, wanted=None):
         if wanted is not None:
             fields["wanted"] = wanted
         if _is_begun:
-            fields["shared"] = _shared_with_parent(trace)
+            fields["shared"] = _ask_limits("shared_with_parent", trace.entries)
         tell("failed", ended=ended, message=describe(error), type=type(error).__name__,
              raised_in=trace.raised_in(), chain=_causes_of(error),
              again=next((type(each).__name__ for each in chain_of(error) if _is_handed_on(each)), None), **fields)
@@ -464,6 +464,7 @@ def _begin_child():
     _is_shut_down = False
     _watch_children(sys.modules["multiprocessing.process"])
     _is_begun = True  # maybe in what it was forked from
+    load("dlprobe_signals").begin_child()
     load("dlprobe_crash").watch()
     if "dlprobe_files" in sys.modules:  # with queues, by which it may send data
         process = sys.modules["multiprocessing.process"].current_process()
@@ -576,7 +577,7 @@ AFTER = {
     "concurrent.futures.process": [_hook_executor],
     "joblib.externals.loky.process_executor": [_hook_executor],
     "loky.process_executor": [_hook_executor],
-    "threading": [_hook_threading, lambda _module: load("dlprobe_crash").watch()],
+    "threading": [_hook_threading, lambda _module: load("dlprobe_signals"), lambda _module: load("dlprobe_crash").watch()],
     "torch._utils": [_hook_torch_utils],
     "torch.distributed.distributed_c10d": [lambda module: load("dlprobe_ranks").hook_groups(module)],
     "torch.distributed.rendezvous": [lambda module: load("dlprobe_ranks").hook_meeting(module)],

@@ -1,12 +1,14 @@
 """What more is known of a limit that an exception says was reached (see dlprobe_hooks.py, which loads this for one)."""
 import os
 import sys
-from errno import EDQUOT, EFBIG, ENOSPC
+from errno import EDQUOT, EFBIG, EMFILE, ENOSPC
 from stat import S_ISREG
 
+from dlprobe_start import FOLDER
 from dlprobe_trace import absolute, users_place, users_place_in_words
 
 _HARDLY_ANYTHING = 1 << 16  # bytes: what is left where a write was cut short
+_MOST_ENTRIES = 20000  # of a folder: they take 50 ms
 _LONGEST_SOCKET_NAME = 107  # bytes, unix(7)
 
 
@@ -71,10 +73,28 @@ def _fullness(path):
     folder = os.path.dirname(path)
     while not os.path.isdir(folder):  # a temporary one is removed before this is told
         folder = os.path.dirname(folder)
-    left = os.statvfs(folder)
-    return {"path": path, "free_bytes": left.f_bavail * left.f_frsize, "free_inodes": left.f_favail if left.f_files else None,
-            "bytes": left.f_blocks * left.f_frsize, "limit": left.f_files,
-            "temporary": os.path.join(os.path.realpath(path), "").startswith(os.path.join(_temporary_folder(), ""))}
+    left, temporary = os.statvfs(folder), _temporary_folder()
+    known = {"path": path, "free_bytes": left.f_bavail * left.f_frsize, "free_inodes": left.f_favail if left.f_files else None,
+             "bytes": left.f_blocks * left.f_frsize, "limit": left.f_files,
+             "temporary": os.path.join(os.path.realpath(path), "").startswith(os.path.join(temporary, ""))}
+    return dict(known, **_made_since_the_start(temporary)) if known["temporary"] else known
+
+
+def _made_since_the_start(folder):
+    """The files in it that the user has written since the command began, as far as the first thousands of its entries go."""
+    began, count, taken, seen = os.stat(os.path.join(FOLDER, "options")).st_mtime, 0, 0, 0
+    for parent, _folders, names in os.walk(folder):
+        for name in names[:_MOST_ENTRIES - seen]:
+            try:
+                status = os.lstat(os.path.join(parent, name))
+            except OSError:
+                continue  # it is gone
+            if S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_mtime >= began:
+                count, taken = count + 1, taken + status.st_blocks * 512
+        seen += len(names)
+        if seen >= _MOST_ENTRIES:
+            break
+    return {"count": count, "made_bytes": taken}
 
 
 def _cut_short(path):
@@ -107,6 +127,20 @@ def refused_temporary_file(trace):
     path = absolute(os.fsdecode(trace.error.filename))
     is_unusable = os.path.realpath(os.path.dirname(path)) == folder and not os.access(folder, os.W_OK | os.X_OK)
     return {"path": path, "temporary": True} if is_unusable else {}
+
+
+def tasks_of_user():
+    """How many processes and threads the user has, of those that can be seen: now, as who was refused one may soon end."""
+    user, count = str(os.getuid()), 0
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/status" % process, errors="replace") as lines:
+                status = {line.partition(":")[0]: line.split()[1] for line in lines if line.startswith(("Uid:", "Threads:"))}
+            count += int(status["Threads"]) if status["Uid"] == user else 0
+        except (OSError, KeyError) as error:
+            if getattr(error, "errno", None) == EMFILE:
+                raise  # it would be less than there are
+    return count
 
 
 def _long_socket_name(trace):

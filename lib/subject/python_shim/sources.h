@@ -20,6 +20,7 @@ std::string_view random_source();         ///< dlprobe_random.py of this folder
 std::string_view ranks_source();          ///< dlprobe_ranks.py of this folder
 std::string_view results_source();        ///< dlprobe_results.py of this folder
 std::string_view settings_source();       ///< dlprobe_settings.py of this folder
+std::string_view signals_source();        ///< dlprobe_signals.py of this folder
 std::string_view tensors_source();        ///< dlprobe_tensors.py of this folder
 std::string_view overrides_source();      ///< dlprobe_overrides.py of this folder
 std::string_view trace_source();          ///< dlprobe_trace.py of this folder

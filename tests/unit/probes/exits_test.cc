@@ -573,6 +573,49 @@ TEST_F(ExitsTest, AWorkerThatKilledItselfBeforeTheJobHungIsACause) {
   EXPECT_TRUE(examine().findings.empty()) << "it was replaced";
 }
 
+StartEvent call_at(double at_s, int32_t process, int64_t signal, std::optional<int32_t> to) {
+  StartEvent call{.at = Scene::at(at_s), .kind = StartEventKind::kSignals};
+  call.process = key_of(process);
+  call.child_pid = to;
+  call.count = signal;
+  call.file = "/job/guard.py";
+  call.line = 19;
+  call.function = "run";
+  return call;
+}
+
+TEST_F(ExitsTest, ASignalByACallOfTheJobHasItsLine) {
+  sent(1, 101, SIGKILL, 0, kParent);
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  scene.exit_with(kParent, 1.5, 1);
+  EXPECT_THAT(only().message.plain(), Not(HasSubstr("guard.py")));
+  auto& events = scene.run().start_events;
+  events.push_back(call_at(0.999, kParent, SIGKILL, 101));
+  EXPECT_THAT(only().message.plain(), HasSubstr("sent at guard.py:19 in run"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("guard.py:19"));
+  events.back().child_pid = -7;
+  EXPECT_THAT(only().message.plain(), HasSubstr("guard.py:19")) << "to a group";
+  scene.run().signals.clear();
+  events.back().child_pid = 101;
+  EXPECT_THAT(examine().findings.front().message.plain(), HasSubstr("sent at guard.py:19 in run"));
+  events.back().child_pid = 102;
+  EXPECT_THAT(examine().findings.front().message.plain(), Not(HasSubstr("guard.py")));
+}
+
+TEST_F(ExitsTest, AnAlarmIsOfATimerOfItsOwn) {
+  scene.exit_by_signal(101, 1.01, SIGALRM);
+  scene.exit_with(kParent, 1.5, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("could not see who sent it"));
+  auto& events = scene.run().start_events;
+  events.push_back(call_at(0.5, 101, SIGALRM, std::nullopt));
+  events.back().seconds = 0.6;
+  EXPECT_THAT(only().message.plain(), HasSubstr("timer of its own ran out, which it had set at "
+                                                "guard.py:19 in run"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("Cancel the timer at guard.py:19"));
+  events.back().process = key_of(102);
+  EXPECT_THAT(only().message.plain(), HasSubstr("could not see who sent it"));
+}
+
 TEST_F(ExitsTest, AManagerThatTheTrainerEndedIsWhyWorkersFail) {
   killed(1, 101, SIGTERM, 0, kParent);
   scene.exit_with(102, 1.2, 1);
@@ -1517,7 +1560,12 @@ TEST_F(Raised, AThreadThatIsLostIsToldWhileTheProgramRuns) {
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_THAT(finding, Says("did not end with it"));
   scene.exit_with(kParent, 2, 0);
-  EXPECT_THAT(only(), Says("ended well without it"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("ended well without it"));
+  failed(0.9, 101, Ended::kWorker, "collate");
+  std::ranges::rotate(scene.run().start_events, std::prev(scene.run().start_events.end()));
+  scene.run().start_events.back().again = "KeyError";
+  EXPECT_THAT(only().message.plain(), HasSubstr("worker 101 failed, and a thread of trainer"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("in collate; its program ended well without it"));
   scene.run().start_events.back().wanted = "threading.excepthook";
   EXPECT_TRUE(examine().findings.empty()) << "a hook of its own handles it";
 }
@@ -1832,6 +1880,14 @@ TEST_F(Refused, AThreadMayBeRefusedForWantOfMemory) {
   EXPECT_EQ(only().code, FindingCode::kUncaughtException);
 }
 
+TEST_F(Refused, WhatItSawItselfCountsWhereOthersHaveEndedSince) {
+  refusal().cause = StartRefusal::kNoThread;
+  read(key_of(kParent), 0, 2);
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException);
+  refusal().count = 8;
+  EXPECT_EQ(only().code, FindingCode::kProcessLimitReached);
+}
+
 TEST_F(Refused, AJobThatEndsWellDidWithout) {
   read(key_of(kParent), 1);
   scene.run().exits.back().wait_status = 0;
@@ -1855,7 +1911,17 @@ TEST_F(Raised, ATemporaryFileWithoutSpaceIsThatFoldersFault) {
   scene.exit_with(kParent, 1.3, 1);
   EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "a disk for data";
   event.is_temporary = true;
-  EXPECT_THAT(only(), Is(FindingCode::kTemporaryFolderUnusable, Confidence::kCertain));
+  EXPECT_EQ(only().code, FindingCode::kTemporaryFolderUnusable);
+  EXPECT_EQ(only().confidence, Confidence::kCertain);
+  event.bytes = 100 * kMiB;
+  event.count = 3;
+  event.made_bytes = kMiB;
+  EXPECT_THAT(only().message.plain(), EndsWith("its file system is full"));
+  event.made_bytes = 99 * kMiB;
+  EXPECT_THAT(only().message.plain(),
+              EndsWith("3 files of its user, of 99.0 MiB, were written there since the command "
+                       "began"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("Delete temporary files"));
   event.free_inodes = 0;
   EXPECT_THAT(only(), Says("no free inodes"));
 }
