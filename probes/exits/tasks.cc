@@ -55,7 +55,17 @@ struct Reached {
   bool is_proven = false;
 };
 
-std::optional<Reached> reached_limit(const Run& run, const StartEvent& refused) {
+// Whether no limit of memory can have refused the thread its stack, as the witness's count says, and
+// the user had at least a part of what the limit allows: the others may have ended since.
+bool is_likely_of_user(const ExitFacts& facts, const StartEvent& refused, const TaskLimit& limit) {
+  constexpr uint64_t kPart = 4;
+  return limit.scope == TaskScope::kUser && refused.count &&
+         facts.header->host.overcommit_memory.value_or(2) != 2 &&
+         limit.taken >= limit.limit / kPart;
+}
+
+std::optional<Reached> reached_limit(const ExitFacts& exit_facts, const StartEvent& refused) {
+  const Run& run = *exit_facts.run;
   const TaskFacts* read = facts_at(run, refused);
   if (read == nullptr) return std::nullopt;
   TaskFacts facts = *read;
@@ -74,7 +84,7 @@ std::optional<Reached> reached_limit(const Run& run, const StartEvent& refused) 
   std::erase_if(limits, [&](const TaskLimit& each) {
     if (reached.refusals > 0) return each.scope != TaskScope::kGroup;
     const bool is_what_remains = is_known && each.scope == TaskScope::kUser;
-    return !is_what_remains && !is_near(each);
+    return !is_what_remains && !is_near(each) && !is_likely_of_user(exit_facts, refused, each);
   });
   if (limits.empty()) return std::nullopt;
   reached.limit = limits.front();
@@ -507,7 +517,7 @@ std::optional<Finding> no_room_for_tasks(const ExitFacts& facts) {
   });
   if (refused.empty() || !ends_badly(run)) return std::nullopt;
   const StartEvent& first = *refused.front();
-  const auto reached = reached_limit(run, first);
+  const auto reached = reached_limit(facts, first);
   if (!reached) return std::nullopt;
   const TaskLimit& limit = reached->limit;
   Finding finding = new_finding(FindingCode::kProcessLimitReached,

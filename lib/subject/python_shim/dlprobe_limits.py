@@ -130,7 +130,11 @@ def refused_temporary_file(trace):
 
 
 def tasks_of_user():
-    """How many processes and threads the user has, of those that can be seen: now, as who was refused one may soon end."""
+    """How many processes and threads the user has, of those that can be seen: now, as who was refused one may soon end. None: a
+    limit of its memory may have refused it."""
+    limits = _limits()
+    if limits["Max address space"] != "unlimited" or limits["Max data size"] != "unlimited":
+        return None
     user, count = str(os.getuid()), 0
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:

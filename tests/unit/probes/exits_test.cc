@@ -585,12 +585,12 @@ StartEvent call_at(double at_s, int32_t process, int64_t signal, std::optional<i
 }
 
 TEST_F(ExitsTest, ASignalByACallOfTheJobHasItsLine) {
-  sent(1, 101, SIGKILL, 0, kParent);
+  sent(1, 101, SIGKILL, 0, 102);
   scene.exit_by_signal(101, 1.01, SIGKILL);
   scene.exit_with(kParent, 1.5, 1);
   EXPECT_THAT(only().message.plain(), Not(HasSubstr("guard.py")));
   auto& events = scene.run().start_events;
-  events.push_back(call_at(0.999, kParent, SIGKILL, 101));
+  events.push_back(call_at(0.999, 102, SIGKILL, 101));
   EXPECT_THAT(only().message.plain(), HasSubstr("sent at guard.py:19 in run"));
   EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("guard.py:19"));
   events.back().child_pid = -7;
@@ -598,7 +598,7 @@ TEST_F(ExitsTest, ASignalByACallOfTheJobHasItsLine) {
   scene.run().signals.clear();
   events.back().child_pid = 101;
   EXPECT_THAT(examine().findings.front().message.plain(), HasSubstr("sent at guard.py:19 in run"));
-  events.back().child_pid = 102;
+  events.back().child_pid = 103;
   EXPECT_THAT(examine().findings.front().message.plain(), Not(HasSubstr("guard.py")));
 }
 
@@ -1886,6 +1886,13 @@ TEST_F(Refused, WhatItSawItselfCountsWhereOthersHaveEndedSince) {
   EXPECT_EQ(only().code, FindingCode::kUncaughtException);
   refusal().count = 8;
   EXPECT_EQ(only().code, FindingCode::kProcessLimitReached);
+  EXPECT_EQ(only().confidence, Confidence::kCertain);
+  scene.recording.header.host.overcommit_memory = 0;
+  scene.run().task_facts.back().processes->soft = 24;
+  refusal().limit = 24;
+  EXPECT_EQ(only().confidence, Confidence::kLikely);
+  scene.recording.header.host.overcommit_memory = 2;
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "its stack may be what was refused";
 }
 
 TEST_F(Refused, AJobThatEndsWellDidWithout) {
