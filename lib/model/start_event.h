@@ -54,23 +54,18 @@ enum class StartEventKind {
 template <>
 struct Names<StartEventKind> {
   static constexpr auto kList =
-      std::to_array<std::string_view>({"interpreter",     "chosen",
-                                       "started",         "refused",
-                                       "main-imported",   "main-not-imported",
-                                       "first-batch",     "loader-made",
-                                       "batches",         "mpi-begins",
-                                       "mpi-ready",       "meets-at",
-                                       "joined-group",    "waits-at-most",
-                                       "failed",          "exits",
-                                       "crashed",         "draws",
-                                       "samples",         "rank-samples",
-                                       "batches-sent",    "batches-taken",
-                                       "tensors-sent",    "tensors-taken",
-                                       "epoch",           "position-moved",
-                                       "connection-read", "result-lost",
-                                       "setting-changed", "settings-kept",
-                                       "signals",         "hook-failed",
-                                       "read",            "foreseen"});
+      std::to_array<std::string_view>({"interpreter",   "chosen",          "started",
+                                       "refused",       "main-imported",   "main-not-imported",
+                                       "first-batch",   "loader-made",     "batches",
+                                       "mpi-begins",    "mpi-ready",       "meets-at",
+                                       "joined-group",  "waits-at-most",   "failed",
+                                       "exits",         "crashed",         "draws",
+                                       "samples",       "rank-samples",    "batches-sent",
+                                       "batches-taken", "tensors-sent",    "tensors-taken",
+                                       "epoch",         "position-moved",  "connection-read",
+                                       "result-lost",   "setting-changed", "settings-kept",
+                                       "signals",       "hook-failed",     "read",
+                                       "foreseen"});
 };
 
 /// Why a process was not started.
@@ -164,10 +159,11 @@ constexpr void list_fields_of_failures(auto&& field) {
   field("free_inodes", &StartEvent::free_inodes, "likewise; none: it does not count them");
   field("temporary", &StartEvent::is_temporary,
         "of failed in a write: `path` is in the folder for temporary files");
-  field("made_bytes", &StartEvent::made_bytes,
-        "Of such a folder that is full: of the `count` files of its user that were made in it since "
-        "the command began",
-        Unit::kBytes);
+  field(
+      "made_bytes", &StartEvent::made_bytes,
+      "Of such a folder that is full: of the `count` files of its user that were made in it since "
+      "the command began",
+      Unit::kBytes);
   field("raised_in", &StartEvent::raised_in,
         R"(Of failed: the innermost line of Python, "/usr/lib/python3.11/threading.py:971 start")");
   field("chain", &StartEvent::chain,

@@ -65,11 +65,8 @@ std::vector<size_t> circle_from(const Facts& facts, size_t start, IsLink is_part
   return {};
 }
 
-OwnWords not_twice(const ThreadFacts& owner) {
-  const bool is_shared = owner.need.kind == NeedKind::kSharedLock;
-  return OwnWords("Do not take it twice (") + (is_shared ? "multiprocessing" : "threading") +
-         ".RLock), and always release it: with lock:";
-}
+constexpr const char* kTakenTwice =
+    "Do not take it twice, or make it an RLock, and always release it: with lock:";
 
 // Whether it may have run into its own lock by a handler of a signal.
 bool may_be_of_handler(const ThreadFacts& thread) {
@@ -93,7 +90,7 @@ OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle
   if (circle.size() == 1 && first.need.kind == NeedKind::kFileLock)
     return "A lock of a file counts for each open(): release it before the same process takes it "
            "by another one";
-  if (circle.size() == 1) return not_twice(first);
+  if (circle.size() == 1) return kTakenTwice;
   const auto is_lock_with_copies = [&](size_t each) {
     const Need& need = facts.threads[each].need;
     return need.kind == NeedKind::kFileLock && !need.savers.empty();
@@ -147,7 +144,7 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
   finding.advise(advice_for_circle(facts, circle), {}, "dlprobe deadlock --pid PID");
   // Nothing but that it has handlers of signals speaks for one.
   if (circle.size() == 1 && !first.woke && may_be_of_handler(first))
-    finding.advise(not_twice(first));
+    finding.advise(kTakenTwice);
   return {std::move(finding), circle.front()};
 }
 

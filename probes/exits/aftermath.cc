@@ -23,8 +23,9 @@ bool started_others_after(const ExitFacts& facts, const Death& death) {
 }
 
 Remedy give_up_without_a_worker() {
-  return {.title = "Let the program give up when a worker dies: join(timeout) and exitcode, or an "
-                   "executor, which tells it",
+  return {.title =
+              "Let the program give up when a worker dies: join(timeout) and exitcode, or an "
+              "executor, which tells it",
           .verify = "dlprobe run -- COMMAND"};
 }
 
@@ -75,9 +76,10 @@ void add_lost_results(const ExitFacts& facts, const std::vector<const Judged*>& 
            trainer_ended_well(facts, death) && !started_others_after(facts, death);
   });
   if (!is_lost || finding.severity == Severity::kInfo) return;
-  finding.message += say("; {} ended with exit code 0 without {}, so results may be missing",
-                         describe(*facts.run, trainer_of(facts, *group.front()->death->process)->key),
-                         group.size() == 1 ? "it" : "them");
+  finding.message +=
+      say("; {} ended with exit code 0 without {}, so results may be missing",
+          describe(*facts.run, trainer_of(facts, *group.front()->death->process)->key),
+          group.size() == 1 ? "it" : "them");
   finding.remedies.push_back(give_up_without_a_worker());
 }
 

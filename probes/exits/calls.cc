@@ -35,8 +35,8 @@ const StartEvent* call_that_sent(const ExitFacts& facts, const Death& death) {
   const StartEvent* last = nullptr;
   for (const StartEvent& event : facts.run->start_events) {
     const bool is_it = event.kind == StartEventKind::kSignals && !event.seconds &&
-                       event.count == death.signal && may_be_to(event, death) &&
-                       event.at >= from && event.at <= death.at();
+                       event.count == death.signal && may_be_to(event, death) && event.at >= from &&
+                       event.at <= death.at();
     if (is_it && (sent == nullptr || sent->sender_pid == event.process.pid)) last = &event;
   }
   return last;
@@ -57,9 +57,10 @@ std::optional<ExitCause> timer_cause(const ExitFacts& facts, const Death& death)
       {.title = say("Cancel the timer at {} as soon as its time is no longer needed, and before "
                     "its handler is taken away",
                     short_place(*timers.front())),
-       .commands = {death.signal == SIGALRM
-                        ? "signal.setitimer(signal.ITIMER_REAL, 0)  # in a finally; or signal.alarm(0)"
-                        : "signal.setitimer(which, 0)  # in a finally"},
+       .commands =
+           {death.signal == SIGALRM
+                ? "signal.setitimer(signal.ITIMER_REAL, 0)  # in a finally; or signal.alarm(0)"
+                : "signal.setitimer(which, 0)  # in a finally"},
        .verify = "dlprobe run -- COMMAND"});
   return cause;
 }

@@ -65,8 +65,8 @@ bool is_logged_overflow(const Death& death) {
 }
 
 // The kernel found no room on the stack to call its handler, and raised the signal itself
-// (force_sigsegv in kernel/signal.c): it still stands where the fault was. In a handler that fails by
-// itself, as of a broken heap, it does not.
+// (force_sigsegv in kernel/signal.c): it still stands where the fault was. In a handler that fails
+// by itself, as of a broken heap, it does not.
 bool has_no_room_for_handler(const ExitFacts& facts, const Death& death) {
   constexpr BootNs kAtOnce = 10 * kMillisecond;
   return death.sent != nullptr && is_own_fault(*death.sent) &&
@@ -360,16 +360,24 @@ void add_mapped_files(const ExitFacts& facts, const Death& death, const Message&
   const auto cut = mapped_files(facts, death, "mapped-file-cut-short");
   for (const Event* event : full)
     cause.prove(text_fact("without_room", event->text, kSource, event->at));
+  const auto elsewhere = mapped_files(facts, death, "file-system-without-room");
+  for (const Event* event : elsewhere)
+    cause.prove(text_fact("without_room", event->text, kSource, event->at));
   for (const Event* event : cut)
     cause.prove(text_fact("cut_short", event->text, kSource, event->at));
   if (!full.empty() && cut.empty()) {
-    cause.clause = killed + ", in writing to a page of a mapped file that had no room; " +
-                   full.front()->text;
+    cause.clause =
+        killed + ", in writing to a page of a mapped file that had no room; " + full.front()->text;
     cause.discriminator = "no-room";
     cause.remedies.push_back(reserve_space());
   } else if (cut.size() == 1 && full.empty()) {
-    cause.clause = killed + ", for a page of a mapped file that does not exist; " +
-                   cut.front()->text;
+    cause.clause =
+        killed + ", for a page of a mapped file that does not exist; " + cut.front()->text;
+  } else if (full.empty() && cut.empty() && !elsewhere.empty()) {
+    cause.clause = killed + ", for a page of a mapped file without data, maybe one there: " +
+                   elsewhere.front()->text;
+    cause.discriminator = "no-room";
+    cause.remedies.push_back(reserve_space());
   }
 }
 

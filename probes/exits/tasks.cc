@@ -55,8 +55,8 @@ struct Reached {
   bool is_proven = false;
 };
 
-// Whether no limit of memory can have refused the thread its stack, as the witness's count says, and
-// the user had at least a part of what the limit allows: the others may have ended since.
+// Whether no limit of memory can have refused the thread its stack, as the witness's count says,
+// and the user had at least a part of what the limit allows: the others may have ended since.
 bool is_likely_of_user(const ExitFacts& facts, const StartEvent& refused, const TaskLimit& limit) {
   constexpr uint64_t kPart = 4;
   return limit.scope == TaskScope::kUser && refused.count &&

@@ -3,12 +3,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "lib/base/units.h"
+#include "lib/proc/mountinfo.h"
 
 namespace dlprobe {
 namespace {
@@ -22,18 +24,31 @@ bool is_of_data(const Mapping& mapping) {
          !mapping.path.ends_with(" (deleted)") && !mapping.executable;
 }
 
+// What is full and how far; nothing where there is room.
+std::optional<Message> fullness_of(const Directory& process, const std::string& path) {
+  const auto use = process.mount_use("root" + path);
+  if (!use || use->size_bytes == 0) return std::nullopt;
+  const uint64_t free = use->size_bytes - std::min(use->size_bytes, use->used_bytes);
+  if (free >= kHardlyAnything) return std::nullopt;
+  return say("{} is full: {} of {} free", as_path(path), format_bytes(free),
+             format_bytes(use->size_bytes));
+}
+
+bool may_have_data(const MountEntry& mount) {
+  constexpr auto kOthers = std::to_array<std::string_view>({"/dev", "/proc", "/sys"});
+  const bool is_other = std::ranges::any_of(
+      kOthers, [&](std::string_view folder) { return mount.mount_point.starts_with(folder); });
+  return !is_other && mount.super_options.starts_with("rw") && mount.fs_type != "autofs";
+}
+
 // A page that is not there yet is made when it is written.
 std::optional<Event> without_room(const Directory& process, const Mapping& mapping,
                                   const FileStat& file) {
   if (!mapping.shared || !mapping.writable || file.allocated_bytes >= file.size_bytes)
     return std::nullopt;
-  const auto use = process.mount_use("root" + mapping.path);
-  if (!use || use->size_bytes == 0) return std::nullopt;
-  const uint64_t free = use->size_bytes - std::min(use->size_bytes, use->used_bytes);
-  if (free >= kHardlyAnything) return std::nullopt;
-  return Event{.kind = "mapped-file-without-room",
-               .text = say("the file system of {} is full: {} of {} free", as_path(mapping.path),
-                           format_bytes(free), format_bytes(use->size_bytes))};
+  const auto full = fullness_of(process, mapping.path);
+  if (!full) return std::nullopt;
+  return Event{.kind = "mapped-file-without-room", .text = "the file system of " + *full};
 }
 
 std::optional<Event> cut_short(const Mapping& mapping, const FileStat& file) {
@@ -59,6 +74,20 @@ std::vector<Event> faulty_mapped_files(const Directory& process, const AddressSp
     if (!event) continue;
     told.insert(mapping.path);
     events.push_back(std::move(*event));
+  }
+  return events;
+}
+
+std::vector<Event> full_file_systems(const Directory& process) {
+  std::vector<Event> events;
+  const auto mounts = chain(process.read("mountinfo"), parse_mountinfo);
+  if (!mounts) return events;
+  std::set<uint64_t> seen;
+  for (const MountEntry& mount : *mounts) {
+    if (events.size() == kMostFiles || !may_have_data(mount) || !seen.insert(mount.device).second)
+      continue;
+    if (const auto full = fullness_of(process, mount.mount_point))
+      events.push_back({.kind = "file-system-without-room", .text = "the file system at " + *full});
   }
   return events;
 }

@@ -13,5 +13,8 @@ namespace dlprobe {
 /// its file system, "mapped-file-cut-short" where the file ends before its mapping. /dev/shm is
 /// watched for itself. `process`: its folder in /proc. Asks storage, which may not answer.
 std::vector<Event> faulty_mapped_files(const Directory& process, const AddressSpace& space);
+/// Where a process that is gone had a file mapped, perhaps: the file systems that a relative of it
+/// sees and that are full, each an Event "file-system-without-room".
+std::vector<Event> full_file_systems(const Directory& process);
 
 }  // namespace dlprobe

@@ -91,5 +91,16 @@ TEST_F(MappedFiles, ThePartOfAPageAfterTheEndIsThere) {
   EXPECT_THAT(events(), IsEmpty());
 }
 
+TEST_F(MappedFiles, OfOneThatIsGoneTheFileSystemThatIsFullIsKnown) {
+  files_.add("/proc/1/mountinfo",
+             "36 35 98:0 / /data/x rw shared:1 - tmpfs none rw,size=1024k\n"
+             "37 35 99:0 / /sys/x rw - efivarfs none rw\n");
+  const auto full = [&] { return full_file_systems(**files_.open_directory("/proc/1")); };
+  ASSERT_THAT(full(), SizeIs(1));
+  EXPECT_THAT(full().front().text.plain(), HasSubstr("at /data/x is full: 0 B of 1.0 MiB free"));
+  set_free(uint64_t{1} << 19);
+  EXPECT_THAT(full(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace dlprobe

@@ -905,6 +905,8 @@ TEST_F(ExitsTest, ABusErrorOfAMappedFileNamesIt) {
   EXPECT_THAT(only(), Says("the file system of /scratch/x is full"));
   EXPECT_THAT(only().remedies.front().commands.back().plain(), HasSubstr("posix_fallocate"));
   EXPECT_EQ(only().remedies.size(), 1U);
+  scene.run().events.front().kind = "file-system-without-room";
+  EXPECT_THAT(only().message.plain(), HasSubstr("maybe one there: the file system of /scratch/x"));
   scene.run().events.front().process = key_of(102);
   EXPECT_THAT(only(), Not(Says("/scratch/x"))) << "another process's";
 }
