@@ -449,6 +449,7 @@ ENDS_OF_WORKERS = (  # kind, code, evidence, changes
     ("segfault", "DLP0509", {"exit_signal": holds("SIGSEGV"), "crashed_at": holds("/deaths_common.py:")}, {}),
     ("overflow", "DLP0509", {"stack_limit": between(MIB, 1 << 62), "crashed_at": holds("/deaths_common.py:")}, {}),
     ("tied", "DLP0503", {"exit_signal": holds("SIGKILL")}, {"confidence": "likely"}),
+    ("timer", "DLP0503", {"exit_signal": holds("SIGALRM"), "set_at": holds("/deaths_common.py:")}, {"confidence": "likely"}),
     ("abort", "DLP0509", {"exit_signal": holds("SIGABRT")}, {}),
     ("divide", "DLP0509", {"exit_signal": holds("SIGFPE")}, {}),
     ("illegal", "DLP0509", {"exit_signal": holds("SIGILL")}, {}),

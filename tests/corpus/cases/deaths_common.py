@@ -122,11 +122,17 @@ def run_in(group):
     return lambda: move_into(group, os.getpid())
 
 
+def forget_a_timer():
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    time.sleep(30)
+
+
 # What happens in a worker at one sample.
 ENDS = {
     "segfault": lambda: ctypes.string_at(0x10),
     "overflow": overflow,
     "tied": tied_to_parents_thread,
+    "timer": forget_a_timer,
     "abort": os.abort,
     "divide": divide_by_zero,
     "illegal": lambda: os.kill(os.getpid(), signal.SIGILL),
