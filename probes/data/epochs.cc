@@ -195,6 +195,59 @@ Finding finding_of_numbers(const std::vector<Draws>& epochs) {
   return finding;
 }
 
+// What the workers of each epoch told last of the samples that they drew from a buffer; empty where
+// one did not, or the epochs have the same workers (persistent_workers).
+std::vector<Events> buffered_in(const Run& run, const Events& epochs) {
+  std::vector<Events> buffered;
+  std::set<std::optional<uint64_t>> loaders = {std::nullopt};
+  for (const StartEvent* epoch : epochs) {
+    std::map<ProcessKey, const StartEvent*> last;
+    for (const StartEvent* event : events_of(run, StartEventKind::kSamples))
+      if (event->loader == epoch->loader) last[event->process] = event;
+    const auto is_drawn = [](const StartEvent* event) { return !event->message.empty(); };
+    Events words;
+    std::ranges::copy(last | std::views::values, std::back_inserter(words));
+    if (!loaders.insert(epoch->loader).second || words.empty() ||
+        !std::ranges::all_of(words, is_drawn))
+      return {};
+    buffered.push_back(std::move(words));
+  }
+  return buffered;
+}
+
+bool is_one_order(const std::vector<Events>& epochs) {
+  constexpr size_t kFewest = 3;  // the checksum of 64 samples
+  const auto orders = [](const Events& epoch) {
+    std::multiset<std::pair<std::string, std::vector<std::string>>> all;
+    for (const StartEvent* worker : epoch)
+      all.emplace(worker->message, worker->chain);
+    return all;
+  };
+  return !epochs.empty() && std::ranges::all_of(epochs, [&](const Events& epoch) {
+    return epoch.front()->chain.size() >= kFewest && orders(epoch) == orders(epochs.front());
+  });
+}
+
+Finding finding_of_buffer(const Run& run, const std::vector<Events>& epochs) {
+  const StartEvent& first = *epochs.front().front();
+  Finding finding =
+      data_finding(FindingCode::kEpochsRepeated, epochs.front(), processes_of(epochs.front()));
+  finding.discriminator += " order";
+  finding.message =
+      say("{} and those of later epochs delivered the samples of {} epochs in the same shuffled "
+          "order: the {} by which they draw from a buffer began each in the same state;{}",
+          describe_some(run, finding.processes), own(epochs.size()), as_name(first.type),
+          place_of(first));
+  finding.prove(count_fact("epochs", epochs.size(), kShimSource, first.at));
+  finding.prove(text_fact("generator", as_name(first.type), kShimSource, first.at));
+  finding.remedies.push_back(
+      {.title = "Seed it otherwise in each epoch: PyTorch gives the workers of each another seed",
+       .commands = {"random.Random(get_worker_info().seed)  # in __iter__",
+                    "dataset.set_epoch(epoch)  # or so, before each epoch; seed + epoch"},
+       .verify = "dlprobe run -- COMMAND"});
+  return finding;
+}
+
 // Of a loader whose sampler is a generator that had come to its end before.
 Finding finding_of_end(const Run& run, const StartEvent& epoch) {
   Finding finding = new_finding(FindingCode::kEpochsRepeated, Confidence::kLikely);
@@ -227,6 +280,9 @@ std::vector<Finding> repeated_epochs(const Run& run) {
     if (is_one_order(epochs))
       of_places.try_emplace({epochs.front()->file, epochs.front()->line, ""},
                             finding_of_order(run, epochs));
+    if (const auto buffered = buffered_in(run, epochs); is_one_order(buffered))
+      of_places.try_emplace({epochs.front()->file, epochs.front()->line, "buffer"},
+                            finding_of_buffer(run, buffered));
     for (const auto& [path, drawn] : drawn_in(run, epochs)) {
       // Of workers that draw alike another finding tells.
       if (drawn.size() != epochs.size() || has_two_alike(drawn.front())) continue;

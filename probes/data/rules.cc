@@ -192,6 +192,13 @@ bool is_of_data(const Common& common) {
          kTimesChance * repeated * static_cast<double>(common.compared);
 }
 
+// Shards that are drawn with replacement come again in one worker, too, and in others by chance.
+bool draws_again(const StartEvent& worker) {
+  constexpr double kShare = 0.1;
+  const auto read = static_cast<double>(worker.count.value_or(0));
+  return read - static_cast<double>(worker.different.value_or(0)) > kShare * read;
+}
+
 bool is_in_same_order(const Common& common) {
   const auto& one = common.one->chain;
   const auto& other = common.other->chain;
@@ -208,11 +215,12 @@ bool is_drawn_apart(const Common& common) {
 }
 
 // A part may begin with samples that others begin with, too, or be filled up with some.
-bool is_repeated(const Common& common) {
+bool is_repeated(const Common& common, bool is_drawn_again) {
   constexpr size_t kFewest = 4;
   constexpr size_t kFewestOfPart = 8;
   constexpr size_t kOfSo = 20;
   if (is_of_data(common) || is_drawn_apart(common)) return false;
+  if (is_drawn_again && !is_in_same_order(common)) return false;
   return common.is_whole()
              ? common.equal >= kFewest
              : common.equal >= kFewestOfPart && common.equal * kOfSo >= common.compared;
@@ -224,14 +232,14 @@ struct Repetition {
   Common most;
 };
 
-Repetition repetition_of(const Events& workers) {
+Repetition repetition_of(const Events& workers, bool are_drawn_again) {
   Repetition repetition;
   std::set<const StartEvent*> alike;
   for (const StartEvent* one : workers) {
     for (const StartEvent* other : workers) {
       if (one >= other) continue;
       const Common common = common_of(*one, *other);
-      if (!is_repeated(common)) continue;
+      if (!is_repeated(common, are_drawn_again)) continue;
       alike.insert({one, other});
       if (common.equal > repetition.most.equal) repetition.most = common;
     }
@@ -448,13 +456,18 @@ std::vector<Finding> repeated_numbers(const RunCase& one) {
 }
 
 std::vector<Finding> repeated_samples(const Run& run) {
+  using Place = std::pair<std::string, int32_t>;
   std::map<std::optional<uint64_t>, Events> loaders;
-  for (const StartEvent* event : last_words(run, StartEventKind::kSamples))
+  std::set<Place> drawn_again;
+  for (const StartEvent* event : last_words(run, StartEventKind::kSamples)) {
     loaders[event->loader].push_back(event);
+    if (draws_again(*event)) drawn_again.emplace(event->file, event->line);
+  }
   // Each epoch has a loader's workers of its own: one finding of each place.
-  std::map<std::pair<std::string, int32_t>, Repetition> of_places;
+  std::map<Place, Repetition> of_places;
   for (const Events& workers : loaders | std::views::values) {
-    Repetition repetition = repetition_of(workers);
+    const Place read_at(workers.front()->file, workers.front()->line);
+    Repetition repetition = repetition_of(workers, drawn_again.contains(read_at));
     if (repetition.workers.empty()) continue;
     std::ranges::stable_sort(repetition.workers, {}, &StartEvent::at);
     const StartEvent& first = *repetition.workers.front();

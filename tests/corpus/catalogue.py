@@ -740,9 +740,10 @@ SAME_EPOCHS = (  # what is the same in each -> what the proof says
     ("global-seed", {"sampler": equals("RandomSampler")}),
     ("seeded-workers --workers 2", {"generator": equals("numpy.random")}),
     ("seeded-workers --workers 2 --method spawn --without-model", {"epochs": equals(3)}),
+    ("buffered --workers 2", {"generator": equals("random.Random"), "epochs": equals(2)}),
     ("copied --workers 1", {"generator": equals("dataset.rng"), "samples_made_at": holds("/same_epochs.py:")}),
 )
-EPOCHS_APART = ("set-epoch", "made-anew-apart", "goes-on --workers 2", "seeded-apart --workers 2",
+EPOCHS_APART = ("set-epoch", "made-anew-apart", "goes-on --workers 2", "seeded-apart --workers 2", "buffered-apart --workers 2",
                 "copied --workers 1 --persistent", "in-order", "evaluated", "attacked", "evaluated --workers 2 --persistent", "evaluated-in-guard --workers 1", "statistics",
                 "runs", "clients", "one-batch", "pairs", "pairs --workers 2")
 

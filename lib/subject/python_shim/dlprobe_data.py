@@ -17,6 +17,9 @@ from dlprobe_trace import Trace, entries_of, place_of_code, users_line, users_pl
 _MOST_WORKERS = 128  # that one process starts: what is wrong is wrong from the start
 _STEPS, _MOST_SAMPLES = (4, 16, 64), 500
 _MOST_DIGESTS = 200  # in one word
+_MOST_KEPT, _FEWEST_KEPT = 100, 8  # samples of a buffer that are looked for, and found
+_MOST_PIECES = 500  # of such a sample
+_MOST_OF_NUMBERS = 16  # characters
 _MOST_BYTES = 1 << 16  # of a text
 _MOST_ELEMENTS = 4096  # of an array
 _MOST_CALLS_SEEN = 1000  # of one worker, that read from sockets
@@ -140,13 +143,43 @@ def _samples_of(fetcher, frame, most):
     return islice(data, most) if vars(fetcher)["auto_collation"] else [data]
 
 
+class _Buffer:
+    """The list from which a generator of the program gives the samples of a stream: does it give them in another order, which it
+    draws?"""
+
+    def __init__(self, iterator):
+        longest, things = [], []
+        while type(iterator) is type(_ for _ in ()) and iterator.gi_frame is not None:
+            for name, value in list(iterator.gi_frame.f_locals.items()):
+                things.append((name, value))
+                things.extend(("%s.%s" % (name, each), part) for each, part in list(attributes_of(value).items()))
+                longest = value if type(value) is list and len(value) > len(longest) else longest
+            iterator = iterator.gi_yieldfrom
+        try:
+            self._kept = [digest(each, _MOST_PIECES) for each in islice(longest, _MOST_KEPT)]
+        except Unknown:
+            self._kept = []
+        self._generators = watched_generators(things, [("random", sys.modules["random"]._inst)]) if self._kept else []
+        self._places = []
+
+    def shuffled_by(self, seen):
+        """The generator that was drawn from meanwhile; None: they come in order, or from elsewhere."""
+        self._places += [self._kept.index(each) for each in seen if each in self._kept]
+        for each in self._generators:
+            each.look()
+        is_in_order = self._places in (sorted(self._places), sorted(self._places, reverse=True))
+        if len(self._places) < _FEWEST_KEPT or is_in_order:
+            return None
+        return next((each for each in self._generators if each.moves), None)
+
+
 class _Samples:
     """Before a batch is put together: which samples has the worker read? Told are the lowest checksums of all, by which workers
     that read some in common find these; those of the order of the first ones; and whether the data set came to its end."""
 
     def __init__(self, fields):
         self._fields, self._seen, self._count, self._told, self._fetcher = fields, set(), 0, 0, None
-        self._order, self._orders = 0, []
+        self._order, self._orders, self._buffer = 0, [], None
 
     def __call__(self, fetcher, frame):
         if not _is_of_worker(frame):
@@ -157,8 +190,9 @@ class _Samples:
             self.tell()
             return False
         before = self._count
-        for sample in _samples_of(fetcher, frame, _MOST_SAMPLES - before):
-            seen = digest(sample)
+        digests = [digest(sample) for sample in _samples_of(fetcher, frame, _MOST_SAMPLES - before)]
+        self._look_for_order(fetcher, digests)
+        for seen in digests:
             self._seen.add(seen)
             self._count += 1
             self._order = sys.modules["zlib"].crc32(seen.encode(), self._order)
@@ -167,6 +201,19 @@ class _Samples:
         if any(before < step <= self._count for step in _STEPS):  # it may be killed
             self.tell()
         return self._count < _MOST_SAMPLES
+
+    def _look_for_order(self, fetcher, digests):
+        try:
+            if self._buffer is None:
+                self._buffer = _Buffer(vars(fetcher)["dataset_iter"])
+            elif self._buffer:
+                by = self._buffer.shuffled_by(digests)
+                if by is not None:
+                    self._fields.update(type=by.kind.name, message=by.digest()[:_MOST_OF_NUMBERS])
+                if by is not None or self._count >= _STEPS[-1]:
+                    self._buffer = False
+        except Exception:
+            self._buffer = False  # what is read otherwise goes on
 
     def tell(self):
         if self._count > self._told:

@@ -3,11 +3,12 @@
 The fault is counted: a job of which no epoch is like the first prints "all differ"."""
 import argparse
 import contextlib
+import random
 import sys
 
 import numpy
 import torch
-from torch.utils.data import DataLoader, Dataset, RandomSampler, Subset, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, Subset, SubsetRandomSampler, WeightedRandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
 SAMPLES = 64
@@ -32,6 +33,22 @@ class Noisy(Numbered):
 class Augmented(Numbered):
     def __getitem__(self, index):
         return torch.tensor([float(index), numpy.random.normal()])
+
+
+class Buffered(IterableDataset):
+    """A stream that is shuffled within a buffer."""
+
+    def __init__(self, is_anew=False):
+        self.is_anew = is_anew
+
+    def __iter__(self):
+        info = torch.utils.data.get_worker_info()
+        rng, kept = random.Random(info.seed if self.is_anew else info.id), []
+        for number in range(info.id, 160, info.num_workers):
+            kept.append(torch.tensor([float(number), 1.]))
+            if len(kept) > 20:
+                yield kept.pop(rng.randrange(len(kept)))
+        yield from kept
 
 
 def seeded(seed):
@@ -110,7 +127,13 @@ class Job:
     def copied(self):
         self.repeat(self.loader(Noisy()))
 
+    def buffered(self):
+        self.repeat(self.loader(Buffered()))
+
     # ---- that are not
+
+    def buffered_apart(self):
+        self.repeat(self.loader(Buffered(is_anew=True)))
 
     def set_epoch(self):
         sampler = DistributedSampler(Numbered(), 1, 0)

@@ -64,6 +64,8 @@ class DataTest : public ::testing::Test {
     tell({.kind = StartEventKind::kSamples,
           .process = key_of(pid),
           .wanted = has_end_ ? "end" : "",
+          .message = drawn_by_,
+          .type = drawn_by_.empty() ? "" : "random.Random",
           .file = "/data/job/train.py",
           .line = 20,
           .function = "Lines.__iter__",
@@ -187,6 +189,7 @@ class DataTest : public ::testing::Test {
   uint64_t learned_by_ = 1;  // the batch by which models learn first
   bool has_end_ = true;      // the data of the workers
   Digests order_;            // of their samples
+  std::string drawn_by_;     // a generator's first numbers
   std::string method_;       // by which the workers of ranks began, if not forked
   std::optional<int32_t> ranks_;
 
@@ -354,6 +357,19 @@ TEST_F(DataTest, WorkersThatDrawFromAllDataWithoutEndAreNot) {
   reads(104, {0, 90});
   ASSERT_THAT(found(), SizeIs(1)) << "in the same order";
   EXPECT_EQ(found().front().processes, std::vector({key_of(102), key_of(104)}));
+}
+
+TEST_F(DataTest, ShardsThatAreDrawnWithReplacementComeInOthersByChance) {
+  order_ = {"aa"};
+  reads(101, {0, 80}, 77, 100);
+  reads(201, {0, 100}, 78);
+  order_ = {"bb"};
+  reads(102, {20, 120}, 77);
+  reads(202, {20, 120}, 78);
+  EXPECT_THAT(found(), IsEmpty()) << "one epoch of one worker shows how they are drawn";
+  order_ = {"aa"};
+  reads(103, {20, 120}, 77);
+  EXPECT_THAT(found(), SizeIs(1)) << "in the same order";
 }
 
 TEST_F(DataTest, RanksWhoseWorkersWereSpawnedAreKnownByTheirTrainers) {
@@ -534,6 +550,29 @@ TEST_F(DataTest, WorkersThatDrawTheSameInEachEpochAreNamed) {
             "numpy.random began each in the same state; at train.py:12 in Images.__getitem__");
   EXPECT_THAT(finding.remedies.front().commands.at(2).plain(),
               HasSubstr("    numpy.random.seed(info.seed % 2**32)"));
+}
+
+TEST_F(DataTest, StreamsThatDrawFromABufferInTheSameOrderAreNamed) {
+  // Of a loader of its own.
+  const auto epochs = [&](int32_t number, const std::string& last, const std::string& generator) {
+    for (const int32_t epoch : {1, 2}) {
+      const auto loader = static_cast<uint64_t>(10 * number + epoch);
+      drawn_by_ = generator;
+      for (const int32_t worker : {1, 2}) {
+        order_ = {"a", "b", epoch == 1 || worker == 1 ? "c" : last};
+        reads(1000 * number + 100 * epoch + worker, {100 * worker, 100 * worker + 90}, loader);
+      }
+      loops("-", "3", std::to_string(number) + "-8-2", loader);
+    }
+    return found();
+  };
+  EXPECT_THAT(epochs(1, "d", "12ab"), IsEmpty()) << "in another order";
+  EXPECT_THAT(epochs(2, "c", ""), IsEmpty()) << "not drawn";
+  const auto findings = epochs(3, "c", "12ab");
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings.front().code, FindingCode::kEpochsRepeated);
+  EXPECT_THAT(findings.front().message.plain(),
+              HasSubstr("the random.Random by which they draw from a buffer"));
 }
 
 TEST_F(DataTest, NumbersOfOneEpochOrOfOthersAreNotRepeated) {
