@@ -111,6 +111,20 @@ const GrownContainer* name_grown_container(Finding& finding, const Run& run, con
   return &grown;
 }
 
+std::optional<StackFrame> where_none_grew(const Run& run, const Risen& risen) {
+  constexpr size_t kFewestLooks = 3;
+  const Looks looks = looks_in(run, risen);
+  const bool has_grown = std::ranges::any_of(looks.candidates, [&](const auto& each) {
+    const Candidate& candidate = each.second;
+    return candidate.last->user && candidate.looks * 2 >= looks.count;
+  });
+  if (looks.count < kFewestLooks || has_grown) return std::nullopt;
+  const auto look = std::ranges::find_if(run.grown, [&](const ContainerLook& each) {
+    return each.process == risen.process && each.at > risen.from && each.crowd;
+  });
+  return look == run.grown.end() ? std::nullopt : look->crowd;
+}
+
 // dlprobe's reader writes the bound behind the name of the type: "collections.deque(maxlen=512)".
 bool is_bounded(const GrownContainer& container) {
   return container.type.starts_with("collections.deque(") ||

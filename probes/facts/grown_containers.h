@@ -21,6 +21,10 @@ struct Risen {
 /// Trainer.step". One whose items cannot be what became more is passed over. Null: there is none.
 const GrownContainer* name_grown_container(Finding& finding, const Run& run, const Risen& risen);
 
+/// Where the program stood while what rose did and no container of its own grew: native code may
+/// keep it. Nothing: one grew, or there were too few looks.
+std::optional<StackFrame> where_none_grew(const Run& run, const Risen& risen);
+
 /// Whether it may have so many items only: a deque with a maxlen, an lru_cache with a maxsize.
 bool is_bounded(const GrownContainer& container);
 

@@ -11,6 +11,7 @@
 #include "probes/facts/count_growth.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/grown_containers.h"
+#include "probes/facts/starts.h"
 #include "probes/facts/waits.h"
 #include "probes/memory/remedies.h"
 
@@ -233,19 +234,49 @@ bool runs_another_program(const Facts& facts, const Grower& grower) {
   return is_known && *program != *facts.trainer->exe;
 }
 
+Risen risen_of(const Grower& grower) {
+  return {.process = grower.memory->info->key,
+          .from = grower.growth.from,
+          .to = grower.growth.to,
+          .bytes_per_second = grower.growth.per_second};
+}
+
 // Workers are alike: of one of them.
 const GrownContainer* name_what_grew(Finding& finding, const Facts& facts,
                                      const std::vector<Grower>& some) {
   for (const Grower& each : some) {
-    const GrownContainer* grown =
-        name_grown_container(finding, *facts.run,
-                             {.process = each.memory->info->key,
-                              .from = each.growth.from,
-                              .to = each.growth.to,
-                              .bytes_per_second = each.growth.per_second});
+    const GrownContainer* grown = name_grown_container(finding, *facts.run, risen_of(each));
     if (grown != nullptr) return grown;
   }
   return nullptr;
+}
+
+// Where no container of the program's grew, what native code keeps comes first.
+void point_at_native_code(Finding& finding, const Facts& facts, const std::vector<Grower>& some) {
+  for (const Grower& each : some) {
+    const auto at = where_none_grew(*facts.run, risen_of(each));
+    if (!at) continue;
+    const Message place =
+        place_of(StartEvent{.file = at->file, .line = at->line, .function = at->function});
+    finding.remedies.insert(
+        finding.remedies.begin(),
+        {.title = say("No list, dict or set of the program grew: look for native code (ctypes, an "
+                      "extension module) that does not free what it allocates, called{}",
+                      place),
+         .commands = {"memray run --native train.py"},
+         .verify = "dlprobe memory -- COMMAND"});
+    return;
+  }
+}
+
+// A list that a job collected which came to its end in good order, and far from what it might have
+// had, may be its result.
+bool may_be_result(const Facts& facts, const GrownContainer& grown, const Growth& growth,
+                   const std::optional<MemoryLimit>& limit) {
+  constexpr double kFar = 4;
+  const double bytes = growth.per_second * static_cast<double>(growth.to - growth.from) / kSecond;
+  return grown.type == "list" && has_ended_well(facts) && limit &&
+         static_cast<double>(limit->left_bytes) > kFar * bytes;
 }
 
 Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
@@ -253,7 +284,10 @@ Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
   Finding finding = new_finding(FindingCode::kWorkerMemoryLeak, Confidence::kLikely);
   const Growth sum = sum_of(some);
   const GrownContainer* grown = name_what_grew(finding, facts, some);
-  const bool fills = grown != nullptr && is_bounded(*grown) && !sum.is_long_watched;
+  const bool fills =
+      grown != nullptr && ((is_bounded(*grown) && !sum.is_long_watched) ||
+                           (role == Role::kTrainer &&
+                            may_be_result(facts, *grown, sum, limit_of_growers(facts, every))));
   const OwnWords together = some.size() > 1 ? " together" : "";
   finding.message = who_does(facts, some, role, fills ? "grow" : "leak") + (fills ? " by " : " ") +
                     rate_text(sum.per_second) + together + finding.message;
@@ -267,6 +301,7 @@ Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
   if (may_end && finding.severity == Severity::kWarning) finding.severity = Severity::kInfo;
   rule_out_for_leak(finding, facts, sum);
   finding.remedies = remedies_for_leak(*facts.run, role == Role::kWorker);
+  if (role == Role::kWorker) point_at_native_code(finding, facts, some);
   return finding;
 }
 

@@ -827,6 +827,42 @@ TEST(WorkerMemoryLeak, NamesTheContainerThatGrowsWithIt) {
       Says("its list Meter.h grew from 100 to 250 items meanwhile at t.py:12 in Meter.update"));
 }
 
+TEST(WorkerMemoryLeak, WhereNoContainerGrowsNativeCodeMayKeepIt) {
+  const auto title = [](std::vector<GrownContainer> grown) {
+    Job job(1);
+    job.has = leak_of({101}, 10);
+    for (int look = 1; look < 6; ++look) {
+      ContainerLook looked = look_at(101, 5.0 * look, grown);
+      looked.crowd = StackFrame{
+          .python = true, .function = "Sat.__getitem__", .file = "/job/sat.py", .line = 7};
+      job.run().grown.push_back(std::move(looked));
+    }
+    return must_find(job.watch(36), FindingCode::kWorkerMemoryLeak).remedies.front().title.plain();
+  };
+  EXPECT_THAT(title({}), HasSubstr("native code (ctypes, an extension module)"));
+  EXPECT_THAT(title({}), HasSubstr("at sat.py:7 in Sat.__getitem__"));
+  EXPECT_THAT(title({list_of("Sat.seen", 5, 50, 40)}), Not(HasSubstr("native code")));
+}
+
+TEST(WorkerMemoryLeak, AListOfAJobThatEndsWellMayBeItsResult) {
+  const auto ended = [](int status, double rate) {
+    Job job(2);
+    job.has = leak_of({Scene::kTrainerPid}, rate);
+    for (uint64_t look = 1; look < 6; ++look)
+      job.run().grown.push_back(look_at(Scene::kTrainerPid, 5 * static_cast<double>(look),
+                                        {list_of("out", 50 * (look - 1), 50 * look)}));
+    job.lives = [](int32_t, double t) { return t <= 35; };
+    all_end(job, 35.5, status);
+    job.run().end = {.at = Scene::at(35.5), .wait_status = status};
+    return must_find(job.watch(36), FindingCode::kWorkerMemoryLeak);
+  };
+  const Finding result = ended(0, 10);
+  EXPECT_EQ(result.severity, Severity::kInfo);
+  EXPECT_THAT(result.message.plain(), HasSubstr("trainer 100 grows by 10.0 MiB/s; its list out"));
+  EXPECT_NE(ended(1 << 8, 10).severity, Severity::kInfo) << "it failed";
+  EXPECT_NE(ended(0, 400).severity, Severity::kInfo) << "it came near the end of the memory";
+}
+
 TEST(WorkerMemoryLeak, ABoundedContainerFills) {
   const auto with = [](const std::string& type) {
     Job job(0);
