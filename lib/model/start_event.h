@@ -216,7 +216,8 @@ inline constexpr const char* kWantedIs =
     "\"graph\" where autograd "
     "kept the graph of a model in eval() mode; \"sender\" of what was sent by a process that "
     "has ended (`child`, where it is known); \"manager\" where a manager's server did not "
-    "answer; \"tracker\" of a block that the resource tracker of process `child` removed, which "
+    "answer; \"shutdown\" of an exception that a manager was shut down for; \"tracker\" of a block "
+    "that the resource tracker of process `child` removed, which "
     "runs `path`; \"lock\" of a lock that is gone; \"interpreter\" or \"executor\" of work that "
     "came after its shutdown; of refused \"fork\" or \"inheritance\", where a lock cannot be "
     "sent; \"module\" where the program's own module `path` hides one of Python's; \"creator\" of "
@@ -234,8 +235,10 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("child", &StartEvent::child_pid,
         "of started, signals; of failed by EADDRINUSE: who listens at that port");
   field("cause", &StartEvent::cause, "of a refusal");
-  field("message", &StartEvent::message,
-        "the exception's type and text, secrets masked; of setting-changed the old value");
+  field(
+      "message", &StartEvent::message,
+      "the exception's type and text, secrets masked; of setting-changed the old value; of samples "
+      "the first numbers of the generator that draws them from a buffer");
   field(
       "path", &StartEvent::path,
       R"(Of unpicklable: "dataset.transform.transforms[2].fn"; of failed by a NameError: the )"

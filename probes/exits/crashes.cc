@@ -179,8 +179,9 @@ std::vector<Message> open_in_worker(bool has_loader) {
 }
 
 // Where its line is known: what the call there hands over, and what the native stack was.
-Remedy look_at_call(const Death& death, const StartEvent& crash) {
-  const std::vector<Message> debugger = {"gdb -ex run -ex bt --args python train.py"};
+Remedy look_at_call(const ExitFacts& facts, const Death& death, const StartEvent& crash) {
+  const std::vector<Message> debugger = {
+      say("gdb -ex run -ex bt --args python {}", script_of(*facts.run, death.process->key))};
   if (crash.type == "elsewhere") {
     return {.title = "See in a debugger where the thread that crashed was: it runs no Python",
             .commands = debugger,
@@ -200,7 +201,8 @@ Remedy look_with_faulthandler(const ExitFacts& facts, const Death& death) {
   const bool is_worker = death.process->role == Role::kWorker;
   Remedy look{.title = say("See which Python line crashed: run it with faulthandler{}",
                            is_worker ? " and at most one worker" : ""),
-              .commands = {"PYTHONFAULTHANDLER=1 python train.py"},
+              .commands = {say("PYTHONFAULTHANDLER=1 python {}",
+                               script_of(*facts.run, death.process->key))},
               .verify = "dlprobe run -- COMMAND"};
   if (is_worker && has_data_loader(*facts.run))
     look.commands.emplace_back("DataLoader(..., num_workers=0)");
@@ -229,12 +231,14 @@ void add_remedies_for_crash(const ExitFacts& facts, const Death& death, const St
                             ExitCause& cause) {
   const bool is_worker = death.process->role == Role::kWorker;
   const bool has_line = crash != nullptr && !crash->file.empty();
-  Remedy look = has_line ? look_at_call(death, *crash) : look_with_faulthandler(facts, death);
+  Remedy look =
+      has_line ? look_at_call(facts, death, *crash) : look_with_faulthandler(facts, death);
   if (!is_worker && death.process->rank_of_several() != nullptr && death.signal == SIGABRT) {
     look.title +=
         "; let torch compare what the ranks call, for Gloo calls abort() where a tensor "
         "of another rank has another size";
-    look.commands = {"PYTHONFAULTHANDLER=1 TORCH_DISTRIBUTED_DEBUG=DETAIL python train.py"};
+    look.commands = {say("PYTHONFAULTHANDLER=1 TORCH_DISTRIBUTED_DEBUG=DETAIL python {}",
+                         script_of(*facts.run, death.process->key))};
   }
   if (death.signal == SIGABRT && uses_gpu(*facts.run, death.process->key))
     cause.remedies.push_back(look_at_kernels());

@@ -247,6 +247,20 @@ bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {
          (!has_handlers_of_torch(*death.process) || !left_early(facts, death));
 }
 
+/// Whether it failed in asking a manager that its trainer had shut down, because of an exception of
+/// its own: that comes first.
+bool lost_manager_of_trainer(const ExitFacts& facts, const Death& death) {
+  const ProcessInfo* trainer = trainer_of(facts, *death.process);
+  if (!facts.ending || trainer == nullptr) return false;
+  const StartEvent& raised = *facts.ending->first;
+  const auto failures = events_of(*facts.run, StartEventKind::kFailed);
+  return raised.process == trainer->key && raised.ended == Ended::kProcess &&
+         raised.again.empty() && std::ranges::any_of(failures, [&](const StartEvent* event) {
+           return event->process == death.process->key && event->wanted == "manager" &&
+                  (raised.wanted == "shutdown" || raised.at <= event->at);
+         });
+}
+
 /// Whether the process made the signal itself, as far as it was to be seen.
 bool is_own_doing(const Death& death) {
   return death.sent == nullptr || is_own_fault(*death.sent) ||
@@ -259,7 +273,8 @@ std::optional<ExitCause> cause_of(const ExitFacts& facts, const Death& death) {
   if (!matters || outlived_trainer(facts, death)) return std::nullopt;
   if (death.signal == 0) {
     if (auto refused = refused_fork(facts, death)) return refused;
-    if (is_ordinary_exit(facts, death)) return std::nullopt;
+    if (is_ordinary_exit(facts, death) || lost_manager_of_trainer(facts, death))
+      return std::nullopt;
     const SignalSent* caught = caught_signal(facts, death);
     return caught == nullptr ? exit_cause(facts, death) : caught_cause(facts, death, *caught);
   }

@@ -137,21 +137,6 @@ const std::string* script_in(const std::vector<std::string>& command) {
   return script == command.end() ? nullptr : &*script;
 }
 
-// The script of "python -u train.py --epochs 3" that raised it; of a process that another one
-// spawned the other's, else that of the command.
-Message script_of(const Run& run, const StartEvent& event) {
-  const ProcessInfo* process = run.find_process(event.process);
-  for (size_t steps = 0; process != nullptr && steps < run.processes.size(); ++steps) {
-    if (const std::string* script = script_in(process->cmdline)) return as_path(*script);
-    const auto parent = std::ranges::find_if(run.processes, [&](const ProcessInfo& each) {
-      return each.key.pid == process->ppid && each.key.start_ticks <= process->key.start_ticks;
-    });
-    process = parent == run.processes.end() ? nullptr : &*parent;
-  }
-  const std::string* script = script_in(run.begin.command);
-  return script == nullptr ? Message("train.py") : as_path(*script);
-}
-
 /// How to have it raised in the main thread of the trainer: a debugger stops nowhere else.
 struct Move {
   Message words;
@@ -192,7 +177,7 @@ Remedy what_to_do(const Run& run, const StartEvent& event) {
   if (!move) return remedy;
   remedy.title += move->words;
   if (!move->command.plain().empty()) remedy.commands.push_back(move->command);
-  remedy.commands.push_back(say("python -m pdb -c continue {}", script_of(run, event)));
+  remedy.commands.push_back(say("python -m pdb -c continue {}", script_of(run, event.process)));
   return remedy;
 }
 
@@ -242,6 +227,19 @@ bool is_of_interrupt(const Run& run, const StartEvent& event) {
 }
 
 }  // namespace
+
+Message script_of(const Run& run, const ProcessKey& key) {
+  const ProcessInfo* process = run.find_process(key);
+  for (size_t steps = 0; process != nullptr && steps < run.processes.size(); ++steps) {
+    if (const std::string* script = script_in(process->cmdline)) return as_path(*script);
+    const auto parent = std::ranges::find_if(run.processes, [&](const ProcessInfo& each) {
+      return each.key.pid == process->ppid && each.key.start_ticks <= process->key.start_ticks;
+    });
+    process = parent == run.processes.end() ? nullptr : &*parent;
+  }
+  const std::string* script = script_in(run.begin.command);
+  return script == nullptr ? Message("train.py") : as_path(*script);
+}
 
 std::optional<Finding> uncaught_exception(const Run& run) {
   const auto ending = ending_of(run);

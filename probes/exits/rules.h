@@ -43,6 +43,9 @@ bool is_passed_on(const ExitFacts& facts, const Death& death);
 bool trainer_ended_well(const ExitFacts& facts, const Death& death);
 /// By SIGSEGV and others that code brings upon itself.
 bool is_crash_signal(int signal);
+/// The script of "python -u train.py --epochs 3" that the process runs; of one that another one
+/// spawned the other's, else that of the command; "train.py" where there is none.
+Message script_of(const Run& run, const ProcessKey& key);
 /// How bad it is for the job: by whether it went on, and ended well.
 Severity severity_of(const ExitFacts& facts, const Judged& judged);
 

@@ -139,6 +139,7 @@ def _refusal_of(trace):
 
 
 _told = set()  # of this process
+_shut_down_in = []  # ids of the exceptions that managers were shut down for, on their way out
 
 
 _TORCH_HANDS_ON = (("torch/_utils.py", "reraise"), ("torch/utils/data/dataloader.py", "_try_get_data"),
@@ -202,6 +203,8 @@ def _refused_resource(error, refusal):
             return load("dlprobe_limits").refused_gpu_memory(Trace(error))
         if number == EMFILE:  # nothing more can be loaded
             return {} if _is_handed_on(refusal) else _refused_descriptor()
+        if Trace(error).lost_descriptor():
+            return dict(_refused_descriptor(), error_number=EMFILE)
         raised_in = Trace(error).raised_in()
         if isinstance(error, (RuntimeError, ValueError)) and ("/concurrent/" in raised_in or "/multiprocessing/" in raised_in
                                                               or "/threading.py:" in raised_in):
@@ -273,6 +276,8 @@ def tell_end(ended, error, sent=None, wanted=None):
         fields.update(_refused_resource(error, refusal))
         if wanted is not None:
             fields["wanted"] = wanted
+        elif id(error) in _shut_down_in:
+            fields.setdefault("wanted", "shutdown")
         if _is_begun:
             fields["shared"] = _ask_limits("shared_with_parent", trace.entries)
         tell("failed", ended=ended, message=describe(error), type=type(error).__name__,
@@ -570,6 +575,8 @@ AFTER = {
     "multiprocessing.synchronize": [lambda module: load("dlprobe_pickle").watch_locks(module, Noticed)],
     "multiprocessing.forkserver": [_hook_forkserver],
     "multiprocessing.util": [_hook_util],
+    "multiprocessing.managers": [lambda module: call_before(module.BaseManager, "_finalize_manager",
+                                                            lambda *_, **__: _shut_down_in.append(id(_handled())))],
     "multiprocessing.queues": [_hook_queues, lambda module: load("dlprobe_queues").hook(module)],
     "multiprocessing.pool": [_hook_pool, lambda module: load("dlprobe_results").hook_pool(module)],
     "concurrent.futures._base": [lambda module: load("dlprobe_results").hook_futures(module)],

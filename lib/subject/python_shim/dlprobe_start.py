@@ -21,10 +21,10 @@ _OWN = ("dlprobe_batches", "dlprobe_crash", "dlprobe_data", "dlprobe_ends", "dlp
         "dlprobe_hooks", "dlprobe_limits", "dlprobe_overrides", "dlprobe_pickle", "dlprobe_queues", "dlprobe_random", "dlprobe_ranks",
         "dlprobe_results", "dlprobe_settings", "dlprobe_signals", "dlprobe_tensors", "dlprobe_trace")
 _HOOKED = ("threading", "multiprocessing.process", "multiprocessing.context", "multiprocessing.spawn",
-           "multiprocessing.forkserver", "multiprocessing.util", "multiprocessing.synchronize", "multiprocessing.queues",
-           "multiprocessing.pool", "multiprocessing.resource_tracker", "concurrent.futures._base", "concurrent.futures.process",
-           "joblib.externals.loky.process_executor", "loky.process_executor", "mpi4py.MPI", "torch._utils",
-           "torch.distributed.distributed_c10d", "torch.distributed.rendezvous", "torch.multiprocessing",
+           "multiprocessing.forkserver", "multiprocessing.managers", "multiprocessing.util", "multiprocessing.synchronize",
+           "multiprocessing.queues", "multiprocessing.pool", "multiprocessing.resource_tracker", "concurrent.futures._base",
+           "concurrent.futures.process", "joblib.externals.loky.process_executor", "loky.process_executor", "mpi4py.MPI",
+           "torch._utils", "torch.distributed.distributed_c10d", "torch.distributed.rendezvous", "torch.multiprocessing",
            "torch.multiprocessing.reductions", "torch.nn.parallel.distributed", "torch.utils.data.dataloader")
 if sys.version_info >= (3, 13):  # where multiprocessing tells by it alone what ended a child
     _HOOKED += ("traceback",)

@@ -2,6 +2,7 @@
 import builtins
 import os
 import sys
+from errno import ENOMEM
 
 from dlprobe_start import FOLDER, START_FOLDER
 
@@ -142,7 +143,8 @@ class Trace:
 
     def __init__(self, error, caller=None):
         """`caller`: of who handles it, where the program has not; the way so far is that of the calls."""
-        if isinstance(error, MemoryError) or type(error) is RuntimeError:  # as torch's allocator raises
+        is_of_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == ENOMEM
+        if is_of_memory or type(error) is RuntimeError:  # as torch's allocator raises
             _room.clear()
         self.error, self.entries = error, calls_to(caller) + entries_of(error)
 
@@ -155,6 +157,13 @@ class Trace:
     def is_raised_in(self, file_end, *functions):
         code = self.entries[-1][0].f_code if self.entries else None
         return code is not None and code.co_name in functions and code.co_filename.endswith(file_end)
+
+    def lost_descriptor(self):
+        """Whether the kernel had no place for a descriptor that came with a message, and cut that short: unix(7), SCM_RIGHTS."""
+        if type(self.error) is not RuntimeError or not self.is_raised_in("multiprocessing/reduction.py", "recvfds"):
+            return False
+        received = self.entries[-1][0].f_locals
+        return received.get("ancdata") == [] and bool(received.get("flags", 0) & sys.modules["socket"].MSG_CTRUNC)
 
     def raised_in(self):
         if not self.entries:

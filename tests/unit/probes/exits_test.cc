@@ -1172,6 +1172,22 @@ TEST_F(Raised, AChildWhoseFailureItsParentTookIsNoNews) {
   EXPECT_THAT(only(), Says("in train"));
 }
 
+// Workers ask a manager in vain that the trainer's "finally" shut down.
+TEST_F(Raised, AnExceptionThatShutAManagerDownComesBeforeWorkersThatMissIt) {
+  failed(1, 101, Ended::kProcess, "beat");
+  scene.run().start_events.back().wanted = "manager";
+  failed(1.1, kParent, Ended::kProcess, "report");
+  scene.exit_with(101, 1.05, 1);
+  scene.exit_with(kParent, 1.2, 1);
+  EXPECT_EQ(examine().findings.front().code, FindingCode::kWorkerExited)
+      << "the trainer may have failed of it";
+  scene.run().start_events.back().wanted = "shutdown";
+  EXPECT_THAT(only().message.plain(), HasSubstr("in report"));
+  scene.run().start_events.back().wanted = "";
+  scene.run().start_events.front().at = Scene::at(1.15);
+  EXPECT_THAT(only().message.plain(), HasSubstr("in report"));
+}
+
 TEST_F(Raised, ALauncherThatEndsTheOthersFailsOfTheFirstHoweverLongThatTakes) {
   for (const int32_t rank : {401, 402})
     child(rank);
