@@ -1,6 +1,7 @@
 // DLP0206 memory-map-limit-reached, and what could not be seen.
 
 #include <algorithm>
+#include <cerrno>
 
 #include "lib/base/units.h"
 #include "probes/facts/count_growth.h"
@@ -43,12 +44,15 @@ const FailedExit* failure_after(const Facts& facts, const CountAt& at) {
   return nullptr;
 }
 
-// How many there were at that time, if they went on to grow as between the last two counts.
+// How many there were at that time, if they went on to grow as between the last two counts before:
+// a process that ends gives them back.
 double expected_at(const Series& series, BootNs at) {
-  const CountAt& last = series.maps.back();
+  const auto after = std::ranges::upper_bound(series.maps, at, {}, &CountAt::at);
+  const auto known = after - series.maps.begin();
+  const CountAt& last = series.maps[static_cast<size_t>(std::max<ptrdiff_t>(known - 1, 0))];
   const auto count = static_cast<double>(last.count);
-  if (series.maps.size() < 2 || at <= last.at) return count;
-  const CountAt& before = series.maps[series.maps.size() - 2];
+  if (known < 2) return count;
+  const CountAt& before = series.maps[static_cast<size_t>(known - 2)];
   const double grown = count - static_cast<double>(before.count);
   return count + std::max(grown, 0.0) * static_cast<double>(at - last.at) /
                      static_cast<double>(std::max<BootNs>(last.at - before.at, 1));
@@ -59,9 +63,9 @@ double expected_at(const Series& series, BootNs at) {
 std::optional<BootNs> refused_at(const Run& run, const ProcessKey& key) {
   const auto found = std::ranges::find_if(run.start_events, [&](const StartEvent& event) {
     const bool is_mute = event.kind == StartEventKind::kHookFailed && event.type == "MemoryError";
-    const bool is_of_torch =
-        event.kind == StartEventKind::kFailed && event.type == "RuntimeError" && !event.limit;
-    return (is_mute || is_of_torch) && event.process == key;
+    const bool is_of_memory = event.type == "RuntimeError" || event.error_number == ENOMEM;
+    const bool is_uncounted = event.kind == StartEventKind::kFailed && is_of_memory && !event.limit;
+    return (is_mute || is_uncounted) && event.process == key;
   });
   return found == run.start_events.end() ? std::nullopt : std::optional(found->at);
 }

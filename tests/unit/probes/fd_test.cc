@@ -513,6 +513,17 @@ TEST_F(Fd, MappingsThatWouldHaveReachedTheLimitWhenAnExceptionCame) {
   EXPECT_FALSE(find(examine(), FindingCode::kMemoryMapLimitReached));
   told.type = "MemoryError";
   EXPECT_TRUE(find(examine(), FindingCode::kMemoryMapLimitReached));
+  told.kind = StartEventKind::kFailed;
+  told.type = "OSError";
+  EXPECT_FALSE(find(examine(), FindingCode::kMemoryMapLimitReached));
+  told.error_number = ENOMEM;  // of a semaphore
+  EXPECT_TRUE(find(examine(), FindingCode::kMemoryMapLimitReached));
+  Sample ending = samples.back();
+  ending.at += between;
+  ending.processes[0].map_count = uint64_t{20'000};
+  samples.push_back(ending);
+  EXPECT_TRUE(find(examine(), FindingCode::kMemoryMapLimitReached)) << "it gives them back";
+  samples.pop_back();
   told.at -= between / 5;
   EXPECT_FALSE(find(examine(), FindingCode::kMemoryMapLimitReached));
 }
