@@ -357,6 +357,32 @@ void add_place_of_import(Finding& finding, const StartEvent& event) {
       {"if __name__ == \"__main__\":"}, "dlprobe spawn-recursion -- COMMAND");
 }
 
+// A forked process finds what its parent had by then.
+bool is_defined_later(const Run& run, const StartEvent& refused) {
+  const ProcessInfo* process = run.find_process(refused.process);
+  return process != nullptr && process->start_method == StartMethod::kFork;
+}
+
+Remedy start_later(const Run& run, const StartEvent& refused) {
+  Message place;
+  for (const StartEvent* started : events_of(run, StartEventKind::kStarted))
+    if (started->child_pid == refused.process.pid && place.empty()) place = place_of(*started);
+  return {.title = say("Start the workers after it is defined: they are copies of their parent as "
+                       "it was when they were started{}",
+                       place),
+          .commands = {"pool = multiprocessing.Pool(...)  # below the last definition"},
+          .verify = "dlprobe spawn-recursion -- COMMAND"};
+}
+
+Remedy define_in_module(bool has_main) {
+  return {.title = has_main
+                       ? "Define it at module level, outside the main guard, or in its own module"
+                       : "Put what workers need into a module file, and import it: workers cannot "
+                         "see what was typed at a prompt, in a notebook or on standard input",
+          .commands = {"from my_dataset import MyDataset"},
+          .verify = "dlprobe spawn-recursion -- COMMAND"};
+}
+
 std::optional<Finding> not_importable(const Run& run) {
   Events events = failed_imports(run);
   const bool is_import = !events.empty();
@@ -381,11 +407,8 @@ std::optional<Finding> not_importable(const Run& run) {
   if (!first.called_at.empty())
     add_place_of_import(finding, first);
   else
-    finding.advise(
-        has_main ? "Define it at module level, outside the main guard, or in its own module"
-                 : "Put what workers need into a module file, and import it: workers cannot see "
-                   "what was typed at a prompt, in a notebook or on standard input",
-        {"from my_dataset import MyDataset"}, "dlprobe spawn-recursion -- COMMAND");
+    finding.remedies.push_back(is_defined_later(run, first) ? start_later(run, first)
+                                                            : define_in_module(has_main));
   add_fork_remedy(run, finding, "import");
   return finding;
 }

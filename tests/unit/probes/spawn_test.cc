@@ -9,6 +9,7 @@
 namespace dlprobe {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -252,6 +253,19 @@ TEST_F(SpawnTest, WhatStandsBelowTheGuardIsToBeMovedOutOfIt) {
     EXPECT_THAT(examine().findings.front(),
                 AdvisesFirst(has_main ? "outside the main guard" : "into a module file"));
   }
+}
+
+TEST_F(SpawnTest, WhatAForkedWorkerLacksWasDefinedLater) {
+  started(101);
+  run().processes.back().start_method = StartMethod::kFork;
+  run().start_events.back().file = "/job/nb.py";
+  run().start_events.back().line = 4;
+  tell(101, {.kind = StartEventKind::kRefused,
+             .cause = StartRefusal::kNotFoundThere,
+             .message = "AttributeError: Can't get attribute 'work'",
+             .file = "/job/nb.py"});
+  EXPECT_THAT(examine().findings.front().remedies.front().title.plain(),
+              AllOf(HasSubstr("after it is defined"), HasSubstr("at nb.py:4")));
 }
 
 TEST_F(SpawnTest, AScriptThatAsksForSpawnItselfIsTheSameUnderAnyDefault) {
