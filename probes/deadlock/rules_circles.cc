@@ -143,8 +143,7 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
   finding.rule_out("contention", "each waits for the next, and none ran");
   finding.advise(advice_for_circle(facts, circle), {}, "dlprobe deadlock --pid PID");
   // Nothing but that it has handlers of signals speaks for one.
-  if (circle.size() == 1 && !first.woke && may_be_of_handler(first))
-    finding.advise(kTakenTwice);
+  if (circle.size() == 1 && !first.woke && may_be_of_handler(first)) finding.advise(kTakenTwice);
   return {std::move(finding), circle.front()};
 }
 
