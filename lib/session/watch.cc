@@ -28,6 +28,13 @@ constexpr BootNs kSnapshotIsFresh = 100 * kMillisecond;
 // thousands of threads, or on a machine that is busy, the samples between them tell what grows.
 constexpr BootNs kTimesOfLook = 3;
 
+// The looks at stacks of one watch.
+struct Looks {
+  BootNs last_at = 0;          ///< when the last one was complete; 0: none yet
+  BootNs last_took = 0;        ///< 0: none, or only the first, by reading libraries
+  BootNs free = 10 * kSecond;  ///< for them beyond what --for allows
+};
+
 class Watch {
  public:
   Watch(const WatchTools& tools, WatchTarget target, WatchGuide& guide)
@@ -114,7 +121,7 @@ class Watch {
 
   void judge_standstill() {
     if (ending_.has_begun()) return;
-    if (!standstill_.is_found_in_vain() && !standstill_.is_found_stuck(snapshot_at_)) return;
+    if (!standstill_.is_found_in_vain() && !standstill_.is_found_stuck(looks_.last_at)) return;
     tree_.guide.tell_stuck();
     const auto& policy = tree_.target.standstill;
     if (policy && policy->end_tree) ending_.ask("made no progress for " + standstill_.text());
@@ -166,18 +173,18 @@ class Watch {
     const bool is_asked = tree_.guide.wants_snapshots();
     if (!is_asked && !wants_snapshots()) return;
     BootNs every = target.deadline || is_quiet || is_asked ? kSecond : 5 * kSecond;
-    if (target.deadline) every = std::max(every, kTimesOfLook * look_took_);
+    if (target.deadline) every = std::max(every, kTimesOfLook * looks_.last_took);
     const BootNs began = now();
-    const bool is_first = snapshot_at_ == 0;
-    if (!is_first && began - snapshot_at_ < every) return;
+    const bool is_first = looks_.last_at == 0;
+    if (!is_first && began - looks_.last_at < every) return;
     went_on_ = tree_.collector.take_snapshot();
-    snapshot_at_ = now();
+    looks_.last_at = now();
     // The first look reads the libraries, which may take a while: --for is time to watch.
-    const BootNs took = snapshot_at_ - began;
-    const BootNs free = std::min(took, free_for_looks_);
-    free_for_looks_ -= free;
+    const BootNs took = looks_.last_at - began;
+    const BootNs free = std::min(took, looks_.free);
+    looks_.free -= free;
     if (target.deadline) *target.deadline += free;
-    if (!is_first || took > kSecond) look_took_ = took;
+    if (!is_first || took > kSecond) looks_.last_took = took;
     if (is_quiet) standstill_.count_look();
   }
 
@@ -186,7 +193,7 @@ class Watch {
   void take_last_snapshot() {
     constexpr int kMostLooks = 2;
     if (tree_.target.snapshots != SnapshotTimes::kAlways || ending_.has_begun()) return;
-    const bool is_fresh = snapshot_at_ > 0 && now() - snapshot_at_ < kSnapshotIsFresh;
+    const bool is_fresh = looks_.last_at > 0 && now() - looks_.last_at < kSnapshotIsFresh;
     bool is_enough = is_fresh && !went_on_;
     for (int i = 0; i < kMostLooks && !is_enough && tree_.collector.alive(); ++i) {
       if (i > 0 || is_fresh) tree_.tools.control.wait({}, kSnapshotIsFresh);
@@ -222,11 +229,9 @@ class Watch {
   BootNs shown_at_ = 0;
   BootNs looked_at_;
   BootNs log_read_at_ = 0;
-  BootNs snapshot_at_ = 0;  ///< when the last one was complete; 0: none yet
-  BootNs look_took_ = 0;    ///< how long it took; 0: none, or only the first, by reading libraries
-  BootNs free_for_looks_ = 10 * kSecond;  ///< beyond what --for allows
-  bool went_on_ = false;                  ///< a thread that waited, while that one was taken
-  std::optional<BootNs> still_for_;       ///< when the time was up
+  Looks looks_;
+  bool went_on_ = false;             ///< a thread that waited, while that one was taken
+  std::optional<BootNs> still_for_;  ///< when the time was up
   bool ended_at_deadline_ = false;
   bool was_prolonged_ = false;
   bool has_failure_ = false;  ///< a process has failed since the last look

@@ -6,10 +6,9 @@ import os
 import sys
 from _thread import get_ident
 
-from dlprobe_hooks import POOLS
 from dlprobe_random import Looked, attributes_of, is_users_module, parts_of, things_in, watch_sends
 from dlprobe_start import load, tell
-from dlprobe_trace import place_of_code
+from dlprobe_trace import POOLS, place_of_code
 
 _MOST_LOOKS = 1000  # of one process; each takes three microseconds
 _MOVES_THAT_PROVE = 3  # of a file's position; the parent may look at it once

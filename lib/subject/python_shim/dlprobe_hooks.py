@@ -9,7 +9,7 @@ import sys
 from errno import EACCES, EDQUOT, EFBIG, EMFILE, ENFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS
 
 from dlprobe_start import describe, learn_own_start, load, options, pass_on, soft_limit, tell
-from dlprobe_trace import (Trace, chain_of, entries_of, first_of_group, is_in_worker_of_loader, keep_room, missing_guard,
+from dlprobe_trace import (Trace, chain_of, entries_of, first_of_group, is_in_task, is_in_worker_of_loader, keep_room, missing_guard,
                            missing_name, users_call, users_line, users_place, users_place_in_words)
 
 _MOST_ENDS_TOLD = 20  # of one process, each place once
@@ -389,7 +389,6 @@ def _hook_torch_utils(module):
 # ---- multiprocessing
 
 
-POOLS = ("multiprocessing.pool", "concurrent.futures.process", "loky.process_executor")
 
 first_set = []
 _loaded_in = os.getpid()
@@ -400,21 +399,12 @@ def _tell_exit(name, status, place):
     tell("exits", message=name, count=status if isinstance(status, int) else 0 if status is None else 1, **place)
 
 
-def _is_in_task(frame):
-    """Whether a process of a pool is at work on a task there."""
-    while frame is not None:
-        if frame.f_code.co_name in ("worker", "_process_worker") and frame.f_globals.get("__name__", "").endswith(POOLS):
-            return True
-        frame = frame.f_back
-    return False
-
-
 def _before_os_exit(status=None, *_):
     frame = sys._getframe(2)
     if not _is_begun and (not status or os.getpid() != _loaded_in):
         return  # of what os.fork made nobody asks, nor of a program that ends well
     if frame.f_globals.get("__name__", "").partition(".")[0] != "multiprocessing":  # what every child ends by
-        _tell_exit("os._exit", status, dict(users_line(frame), ended="task" if _is_in_task(frame) else None))
+        _tell_exit("os._exit", status, dict(users_line(frame), ended="task" if is_in_task(frame) else None))
 
 
 def _before_abort(*_):

@@ -8,9 +8,8 @@ import sys
 from _thread import get_ident
 from itertools import islice
 
-from dlprobe_hooks import POOLS
 from dlprobe_start import pass_on, tell
-from dlprobe_trace import MAIN_NAMES, is_users_file, place_of_code
+from dlprobe_trace import MAIN_NAMES, POOLS, is_users_file, place_of_code
 
 _MOST_OBJECTS = 1500  # of a data set, or of a process; an object takes a microsecond
 _MOST_OF_LIST = 16

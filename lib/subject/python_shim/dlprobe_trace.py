@@ -9,6 +9,7 @@ from dlprobe_start import FOLDER, START_FOLDER
 _MOST_CAUSES = 4  # of an exception's chain
 _STARTS_A_CHILD = {"multiprocessing.forkserver", "multiprocessing.spawn"}
 MAIN_NAMES = ("__main__", "__mp_main__")
+POOLS = ("multiprocessing.pool", "concurrent.futures.process", "loky.process_executor")
 _LIBRARY_FOLDERS = tuple(
     os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__)),
                                             FOLDER})
@@ -175,3 +176,12 @@ class Trace:
 def is_in_worker_of_loader():
     worker = sys.modules.get("torch.utils.data._utils.worker")
     return worker is not None and worker.get_worker_info() is not None
+
+
+def is_in_task(frame):
+    """Whether a process of a pool is at work on a task there."""
+    while frame is not None:
+        if frame.f_code.co_name in ("worker", "_process_worker") and frame.f_globals.get("__name__", "").endswith(POOLS):
+            return True
+        frame = frame.f_back
+    return False
