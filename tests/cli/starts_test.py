@@ -34,23 +34,26 @@ REFUSED = [
 ]
 
 WAITS = """
-import signal
+import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-print("ready", flush=True)
+open(sys.argv[1], "w").close()
 signal.pause()
 """
 
 
 class Interrupted(unittest.TestCase):
     def test_an_experiment_says_so_in_one_line_and_dies_of_the_signal(self):
-        with subprocess.Popen([DLPROBE, "spawn-recursion", "--", sys.executable, "-c", WAITS], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
-            self.assertEqual(process.stdout.readline(), "ready\n")
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=TIMEOUT)
-        self.assertEqual((process.returncode, out, err),
-                         (-signal.SIGINT, "", "dlprobe: interrupted: there is no verdict\n"))
+        for experiment in ("spawn-recursion", "tune"):
+            with self.subTest(experiment), tempfile.TemporaryDirectory() as folder:
+                ready = os.path.join(folder, "ready")
+                with subprocess.Popen([DLPROBE, experiment, "--", sys.executable, "-c", WAITS, ready], stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
+                    self.assertTrue(wait_until(lambda file=ready: os.path.exists(file)))
+                    process.send_signal(signal.SIGINT)
+                    out, err = process.communicate(timeout=TIMEOUT)
+                self.assertEqual((process.returncode, out, err),
+                                 (-signal.SIGINT, "", "dlprobe: interrupted: there is no verdict\n"))
 
 
 class Shim(unittest.TestCase):

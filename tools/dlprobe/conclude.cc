@@ -25,8 +25,9 @@ namespace {
 
 // Of a job that somebody else runs a report tells what was seen until then.
 bool is_own_experiment(const Recording& recording) {
-  return std::ranges::any_of(recording.runs,
-                             [](const Run& run) { return run.begin.plan || run.begin.trial; });
+  return std::ranges::any_of(recording.runs, [](const Run& run) {
+    return run.begin.plan || run.begin.trial || run.begin.preflight;
+  });
 }
 
 }  // namespace

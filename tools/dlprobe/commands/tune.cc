@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <string>
 
@@ -189,13 +188,7 @@ int run_tune(const CLI::App& command, const TuneCommandOptions& typed, const Ses
   const Examination examination = on_this_machine(
       probes::tune::kProbe, progress,
       [&](const Surroundings& surroundings) { return tune(*options, surroundings); });
-  if (examination.refusal) {
-    return refuse(*examination.refusal);
-  }
-  int code = conclude(examination.recording, probes::tune::kProbe, *outputs, typed.output);
-  if (examination.recording_cut) code = exit_code_without_output(code);
-  if (examination.interrupted_by == SIGINT) end_as_interrupted();
-  return code;
+  return conclude(examination, probes::tune::kProbe, *outputs, typed.output);
 }
 
 }  // namespace
