@@ -55,7 +55,8 @@ TEST_F(ElfFiles, NameManyAddressesInTheirOrder) {
 TEST(ElfFile, FindsWhatALibraryExports) {
   Dl_info info{};
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the interface of dladdr
-  ASSERT_NE(::dladdr(reinterpret_cast<void*>(&::getenv), &info), 0);
+  if (::dladdr(reinterpret_cast<void*>(&::getenv), &info) == 0)
+    GTEST_SKIP() << "this program is static, as for aarch64: it has no libraries";
   const auto library = open_elf(info.dli_fname);
   ASSERT_NE(library, nullptr);
   const auto address = must(library->symbol("getenv"));
