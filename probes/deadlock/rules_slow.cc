@@ -175,8 +175,15 @@ void add_remedy_to_look(Finding& finding, const Facts& facts, const std::vector<
   finding.advise(std::move(title), {"dlprobe stacks " + own(end.process->key.pid)});
 }
 
+// A kernel of the GPU takes its time, and so does a thread that sleeps between two requests.
+bool stands_for_long(const Facts& facts, const ThreadFacts& trainer, const ThreadFacts& end,
+                     bool is_on_gpu) {
+  if (is_on_gpu) return trainer.looks.front().at - trainer.looks.back().at >= kLongRest;
+  const bool sleeps = &end != &trainer && end.need.kind == NeedKind::kNothing;
+  return sleeps ? facts.last->at - trainer.since >= kLongRest : is_worth_a_warning(facts, trainer);
+}
+
 std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
-  constexpr BootNs kLongKernel = 60 * kSecond;
   const ThreadFacts& trainer = facts.threads[rank.trainer];
   const bool is_on_gpu = waits_for_gpu_all_along(trainer) && have_not_run(facts, rank.workers);
   const bool all_done = std::ranges::all_of(
@@ -188,8 +195,7 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   const std::vector<size_t> way = way_through(facts, rank.trainer);
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
   const bool is_asking = asks_a_person(trainer);
-  const BootNs watched = trainer.looks.front().at - trainer.looks.back().at;
-  const bool is_long = is_on_gpu ? watched >= kLongKernel : is_worth_a_warning(facts, trainer);
+  const bool is_long = stands_for_long(facts, trainer, facts.threads[way.back()], is_on_gpu);
   const bool is_work = ends_at_work(facts, way) || goes_on(facts, facts.threads[way.back()]);
   const bool is_parked = kind_of(trainer.thread->wait, facts.machine) == WaitKind::kSignal;
   if (!is_long || lets_clients_in(trainer) || is_asking || is_parked || is_work)
