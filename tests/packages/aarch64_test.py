@@ -23,7 +23,8 @@ NOT_EMULATED = {
     "openat2": [r"(RecordedRoot|LiveRoot|FlightLook|MemoryGroupTest)\."],
     "sock_diag": [r"SocketTable\."],
     "/proc of what is started, which is that of the emulator": [
-        r"(ChildProcess|CommandRunsTest|HungCommandTest|TrialTest|ConfirmTest|LoaderRunsTest|PidTest|RecorderTest|TunerTest)\."],
+        r"(ChildProcess|CommandRunsTest|HungCommandTest|TrialTest|ConfirmTest|LoaderRunsTest|PidTest|RecorderTest|TunerTest)\.",
+        r"OnFailure\.OneThatDoesNotEndIsEndedWithItsGroup$"],
     "speed: limits of time that dlprobe itself keeps": [r"SharedConnections\.", r"RemedyAttempts\.", r"SpeedMeters\."],
 }
 
