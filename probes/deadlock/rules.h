@@ -41,10 +41,10 @@ std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCa
 
 /// A worker that waits for a thread of its process which is not there, or waits itself, and that
 /// the trainer needs; info where it does not.
-std::optional<RootCause> lost_notifier(const Facts& facts, size_t thread,
+std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
                                        const std::vector<bool>& explained);
 /// A trainer that waits for the result of a task which no thread of its is left to do.
-std::optional<RootCause> task_behind_task(const Facts& facts, size_t thread,
+std::optional<RootCause> task_behind_task(const Facts& facts, size_t index,
                                           const std::vector<bool>& explained);
 
 /// Semaphores without a holder (of queues, barriers, conditions) that a stuck trainer needs to be

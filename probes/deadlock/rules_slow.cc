@@ -175,12 +175,29 @@ void add_remedy_to_look(Finding& finding, const Facts& facts, const std::vector<
   finding.advise(std::move(title), {"dlprobe stacks " + own(end.process->key.pid)});
 }
 
-// A kernel of the GPU takes its time, and so does a thread that sleeps between two requests.
+// An event loop whose wait ends at the time of its next timer: a coroutine sleeps (asyncio.sleep).
+bool has_timer(const Facts& facts, const ThreadFacts& thread) {
+  return thread.need.kind == NeedKind::kNotification && !thread.thread->wait.files.empty() &&
+         has_timeout(thread.thread->wait, facts.machine);
+}
+
+// Ends by itself, at a time.
+bool ends_in_time(const Facts& facts, const ThreadFacts& thread) {
+  const bool is_timed = thread.thread->futex && thread.thread->futex->timed;
+  return thread.need.kind == NeedKind::kNothing || is_timed || has_timer(facts, thread);
+}
+
+// A kernel of the GPU takes its time, and so does a thread that sleeps between two requests, and
+// may wake the trainer.
 bool stands_for_long(const Facts& facts, const ThreadFacts& trainer, const ThreadFacts& end,
                      bool is_on_gpu) {
   if (is_on_gpu) return trainer.looks.front().at - trainer.looks.back().at >= kLongRest;
-  const bool sleeps = &end != &trainer && end.need.kind == NeedKind::kNothing;
-  return sleeps ? facts.last->at - trainer.since >= kLongRest : is_worth_a_warning(facts, trainer);
+  const bool may_be_woken = end.need.kind == NeedKind::kNotification &&
+                            std::ranges::any_of(end.need.providers, [&](size_t each) {
+                              return ends_in_time(facts, facts.threads[each]);
+                            });
+  const bool rests = may_be_woken || (end.process == trainer.process && ends_in_time(facts, end));
+  return rests ? facts.last->at - trainer.since >= kLongRest : is_worth_a_warning(facts, trainer);
 }
 
 std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
@@ -317,83 +334,9 @@ bool ends_from_outside(const Facts& facts, const ThreadFacts& thread) {
   return thread.is_main() && thread.role() == Role::kTrainer && may_serve;
 }
 
-// Who could end that wait, and, of a fork server, whose end it is to report: its children.
-std::vector<size_t> providers_of(const Facts& facts, const ThreadFacts& waiter) {
-  std::vector<size_t> found = waiter.need.providers;
-  if (waiter.role() != Role::kForkserver) return found;
-  for (size_t i = 0; i < facts.threads.size(); ++i) {
-    const ThreadFacts& each = facts.threads[i];
-    if (each.is_main() && each.info != nullptr && each.info->ppid == waiter.process->key.pid)
-      found.push_back(i);
-  }
-  return found;
-}
-
-// The threads that `trainer` waits for, through one another, the nearest first. Each with who waits
-// for it.
-std::vector<std::pair<size_t, size_t>> waited_for(const Facts& facts, size_t trainer) {
-  std::vector<std::pair<size_t, size_t>> found = {{trainer, trainer}};
-  for (size_t i = 0; i < found.size(); ++i) {
-    const size_t waiter = found[i].first;
-    for (const size_t next : providers_of(facts, facts.threads[waiter]))
-      if (std::ranges::count(found, next, &std::pair<size_t, size_t>::first) == 0)
-        found.emplace_back(next, waiter);
-  }
-  return found;
-}
-
-// How likely a wait ends in that thread, by what it waits for and whether that is in the user's
-// code; 0: not at all.
-int ends_there(const Facts& facts, const ThreadFacts& thread) {
-  if (!thread.still || waits_for_task(facts, thread)) return 0;
-  const bool is_users = user_frame(*thread.thread) != nullptr;
-  switch (thread.need.kind) {
-    case NeedKind::kLock:
-    case NeedKind::kOwnedLock:
-    case NeedKind::kSharedLock:
-    case NeedKind::kSharedCount:
-    case NeedKind::kFileLock:
-      return is_users ? 3 : 1;
-    case NeedKind::kNothing:
-      return is_users ? 2 : 0;
-    case NeedKind::kChannel:
-      return is_users ? 1 : 0;
-    default:
-      return 0;
-  }
-}
-
-// From a trainer to the one at which its wait most likely ends; the trainer alone where that is not
-// known.
-std::vector<size_t> way_to_the_end(const Facts& facts, size_t trainer) {
-  const auto reached = waited_for(facts, trainer);
-  const auto holds_up = [&](const std::pair<size_t, size_t>& each) {
-    return ends_there(facts, facts.threads[each.first]);
-  };
-  const auto end = std::ranges::max_element(reached, {}, holds_up);
-  if (holds_up(*end) == 0) return {trainer};
-  std::vector<size_t> way;
-  for (auto at = end;;
-       at = std::ranges::find(reached, at->second, &std::pair<size_t, size_t>::first)) {
-    way.push_back(at->first);
-    if (at->first == trainer) break;
-  }
-  std::ranges::reverse(way);
-  return way;
-}
-
-// An event loop whose wait ends at the time of its next timer: a coroutine sleeps (asyncio.sleep).
-bool has_timer(const Facts& facts, const ThreadFacts& thread) {
-  return thread.need.kind == NeedKind::kNotification && !thread.thread->wait.files.empty() &&
-         has_timeout(thread.thread->wait, facts.machine);
-}
-
-// A trainer that stands, and with it all of its job: for something of its own, where no client, no
-// signal and no other program is waited for. What a sleep ends, or whoever has a file's lock, may
-// be meant to take so long; a trainer's own sleep is.
-std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank) {
-  const ThreadFacts& trainer = facts.threads[rank.trainer];
-  const bool is_at_end = is_at_end_of_program(*trainer.thread);
+// Whether one of the job sleeps, or waits for a lock of a file, while all stand; nothing where one
+// does not. What keeps a program alive at its end may sleep again and again.
+std::optional<bool> nobody_moves(const Facts& facts, const ThreadFacts& trainer, bool is_at_end) {
   bool one_sleeps = false;
   for (const ThreadFacts& thread : facts.threads) {
     if (thread.role() == Role::kLauncher) continue;  // it waits for the end of the job
@@ -403,8 +346,19 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
     if (!stands || ends_from_outside(facts, thread)) return std::nullopt;
     one_sleeps = one_sleeps || sleeps || thread.need.kind == NeedKind::kFileLock;
   }
-  const bool is_long = one_sleeps ? is_worth_a_warning(facts, trainer)
-                                  : is_worth_a_warning(facts, trainer, kWorthAWarning);
+  return one_sleeps;
+}
+
+// A trainer that stands, and with it all of its job: for something of its own, where no client, no
+// signal and no other program is waited for. What a sleep ends, or whoever has a file's lock, may
+// be meant to take so long; a trainer's own sleep is.
+std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank) {
+  const ThreadFacts& trainer = facts.threads[rank.trainer];
+  const bool is_at_end = is_at_end_of_program(*trainer.thread);
+  const auto one_sleeps = nobody_moves(facts, trainer, is_at_end);
+  if (!one_sleeps) return std::nullopt;
+  const bool is_long = *one_sleeps ? is_worth_a_warning(facts, trainer)
+                                   : is_worth_a_warning(facts, trainer, kWorthAWarning);
   if (!trainer.still || polls_by_sleep(trainer) || !is_long) return std::nullopt;
   std::vector<size_t> way = way_within(facts, rank.trainer);
   if (way.size() == 1) way = way_to_the_end(facts, rank.trainer);

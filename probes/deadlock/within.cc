@@ -291,4 +291,71 @@ Message words_of_end(const Facts& facts, const std::vector<size_t>& way) {
   return ": it is through, and " + name_of(facts, facts.threads[way[1]]) + " keeps it alive";
 }
 
+namespace {
+
+// Who could end that wait, and, of a fork server, whose end it is to report: its children.
+std::vector<size_t> providers_of(const Facts& facts, const ThreadFacts& waiter) {
+  std::vector<size_t> found = waiter.need.providers;
+  if (waiter.role() != Role::kForkserver) return found;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& each = facts.threads[i];
+    if (each.is_main() && each.info != nullptr && each.info->ppid == waiter.process->key.pid)
+      found.push_back(i);
+  }
+  return found;
+}
+
+// The threads that `trainer` waits for, through one another, the nearest first. Each with who waits
+// for it.
+std::vector<std::pair<size_t, size_t>> waited_for(const Facts& facts, size_t trainer) {
+  std::vector<std::pair<size_t, size_t>> found = {{trainer, trainer}};
+  for (size_t i = 0; i < found.size(); ++i) {
+    const size_t waiter = found[i].first;
+    for (const size_t next : providers_of(facts, facts.threads[waiter]))
+      if (std::ranges::count(found, next, &std::pair<size_t, size_t>::first) == 0)
+        found.emplace_back(next, waiter);
+  }
+  return found;
+}
+
+// How likely a wait ends in that thread, by what it waits for and whether that is in the user's
+// code; 0: not at all.
+int ends_there(const Facts& facts, const ThreadFacts& thread) {
+  if (!thread.still || waits_for_task(facts, thread)) return 0;
+  const bool is_users = user_frame(*thread.thread) != nullptr;
+  switch (thread.need.kind) {
+    case NeedKind::kLock:
+    case NeedKind::kOwnedLock:
+    case NeedKind::kSharedLock:
+    case NeedKind::kSharedCount:
+    case NeedKind::kFileLock:
+      return is_users ? 3 : 1;
+    case NeedKind::kNothing:
+      return is_users ? 2 : 0;
+    case NeedKind::kChannel:
+      return is_users ? 1 : 0;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+std::vector<size_t> way_to_the_end(const Facts& facts, size_t trainer) {
+  const auto reached = waited_for(facts, trainer);
+  const auto holds_up = [&](const std::pair<size_t, size_t>& each) {
+    return ends_there(facts, facts.threads[each.first]);
+  };
+  const auto end = std::ranges::max_element(reached, {}, holds_up);
+  if (holds_up(*end) == 0) return {trainer};
+  std::vector<size_t> way;
+  for (auto at = end;;
+       at = std::ranges::find(reached, at->second, &std::pair<size_t, size_t>::first)) {
+    way.push_back(at->first);
+    if (at->first == trainer) break;
+  }
+  std::ranges::reverse(way);
+  return way;
+}
+
 }  // namespace dlprobe::probes::deadlock

@@ -63,6 +63,11 @@ bool is_finalizing(const ThreadSnapshot& thread);
 /// not known. Ends where it would come to one for the second time.
 std::vector<size_t> way_within(const Facts& facts, size_t index);
 
+/// From a trainer, through whoever could end each wait, to the one at which its wait most likely
+/// ends: at a lock, a sleep or a pipe in code of the user's. The trainer alone where that is not
+/// known.
+std::vector<size_t> way_to_the_end(const Facts& facts, size_t trainer);
+
 /// The same way, and on through processes that write what it reads, or whose end it waits for: to
 /// who is at work there, if anybody is.
 std::vector<size_t> way_through(const Facts& facts, size_t index);

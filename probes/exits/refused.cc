@@ -39,10 +39,11 @@ Finding no_temporary_space(const Run& run, const StartEvent& event) {
     finding.prove(bytes_fact("free", *event.free_bytes, "statvfs, afterwards", event.at));
   finding.rule_out("DLP0102", "it is not in /dev/shm");
   if (filled_it_itself(event)) {
-    finding.message +=
-        say("; {} of its user, of {}, were written there since the command began",
-            counted(static_cast<uint64_t>(*event.count), "file"), format_bytes(*event.made_bytes));
-    finding.prove(bytes_fact("taken", *event.made_bytes, "stat of the folder's files", event.at));
+    finding.message += say("; {} of its user, of {}, were written there since the command began",
+                           counted(static_cast<uint64_t>(event.count.value_or(0)), "file"),
+                           format_bytes(event.made_bytes.value_or(0)));
+    finding.prove(
+        bytes_fact("taken", event.made_bytes.value_or(0), "stat of the folder's files", event.at));
     finding.remedies.push_back(
         {.title = "Delete temporary files as soon as they are done with: more room only "
                   "postpones it",

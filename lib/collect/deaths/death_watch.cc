@@ -257,7 +257,7 @@ void DeathWatch::note_files(const ProcessTree& tree, const TrackedProcess& proce
       "look at mapped files", [same_root, space] -> Expected<std::vector<Event>> {
         for (const auto& directory : same_root) {
           if (!directory->stat("root")) continue;
-          auto found = faulty_mapped_files(*directory, space);
+          const auto found = faulty_mapped_files(*directory, space);
           return found.empty() ? full_file_systems(*directory) : found;
         }
         return std::vector<Event>();

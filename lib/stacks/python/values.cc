@@ -185,8 +185,8 @@ std::optional<int64_t> PythonValues::small_int(uint64_t object) {
   if (type == nullptr || !type->is_int()) return std::nullopt;
   const uint64_t head = word(object + 2 * kPythonWord);
   const bool has_tag = runtime_.version.minor >= 12;
-  if (head == (has_tag ? 1 : 0)) return 0;
-  if (head != (has_tag ? 8 : 1)) return std::nullopt;
+  if (head == (has_tag ? 1U : 0U)) return 0;
+  if (head != (has_tag ? 8U : 1U)) return std::nullopt;
   return word(object + 3 * kPythonWord) & UINT32_MAX;
 }
 

@@ -156,7 +156,7 @@ class Stream(IterableDataset):
             self.rng.shuffle(files)
             files = files[part]
         if self.job == "stream-shuffled-apart":
-            random.shuffle(files)
+            random.Random(info.id).shuffle(files)
             files = files[part]
         if self.job == "stream-sliced":
             files = itertools.islice(itertools.count(), info.id, 2 * SAMPLES, info.num_workers)
