@@ -31,7 +31,7 @@ constexpr BootNs kTimesOfLook = 3;
 // The looks at stacks of one watch.
 struct Looks {
   BootNs last_at = 0;          ///< when the last one was complete; 0: none yet
-  BootNs last_took = 0;        ///< 0: none, or only the first, by reading libraries
+  BootNs last_took = 0;        ///< 0: none but the first, which reads the libraries
   BootNs free = 10 * kSecond;  ///< for them beyond what --for allows
 };
 
@@ -184,7 +184,7 @@ class Watch {
     const BootNs free = std::min(took, looks_.free);
     looks_.free -= free;
     if (target.deadline) *target.deadline += free;
-    if (!is_first || took > kSecond) looks_.last_took = took;
+    if (!is_first) looks_.last_took = took;
     if (is_quiet) standstill_.count_look();
   }
 
