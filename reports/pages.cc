@@ -191,6 +191,7 @@ class PageSearch {
     constexpr size_t kMost = 2;
     const std::vector<RowWords> rows = readme_rows();
     std::vector<std::pair<double, const CommandRow*>> scores;
+    scores.reserve(rows.size());
     for (const RowWords& each : rows)
       scores.emplace_back(score_of_row(each, rows), &each.row);
     std::ranges::stable_sort(scores, std::ranges::greater(),
