@@ -40,35 +40,6 @@ bool waits_for_itself(const ThreadFacts& thread) {
          });
 }
 
-// Whether a provider who can do something saves one who needs him.
-bool is_saved(const Facts& facts, const ThreadFacts& thread) {
-  return std::ranges::any_of(thread.need.providers, [&](size_t provider) {
-    const ThreadFacts& other = facts.threads[provider];
-    return thread.need.kind == NeedKind::kChannel ? may_answer(facts, other) : !other.doomed;
-  });
-}
-
-// What is left when nobody more is saved cannot go on.
-template <class IsSaved>
-void save_who_can_go_on(Facts& facts, IsSaved can_go_on) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (ThreadFacts& thread : facts.threads) {
-      if (!thread.doomed || !can_go_on(thread)) continue;
-      thread.doomed = false;
-      changed = true;
-    }
-  }
-}
-
-void doom_who_stands(Facts& facts) {
-  for (ThreadFacts& thread : facts.threads) {
-    const bool stands = thread.still || thread.polls_again || waits_for_itself(thread);
-    const bool waits = stands && thread.need.kind != NeedKind::kNothing;
-    thread.doomed = waits && !thread.need.others_may;
-  }
-}
-
 // Beside the main thread, at one place in a sleep or a wait with a timeout at look after look: a
 // heartbeat, a monitor.
 bool is_bystander(const ThreadFacts& thread) {
@@ -86,27 +57,42 @@ bool is_for_anybody(const ThreadFacts& thread) {
          thread.need.kind == NeedKind::kChild;
 }
 
-}  // namespace
-
-void mark_doomed(Facts& facts) {
-  doom_who_stands(facts);
-  save_who_can_go_on(facts, [&](const ThreadFacts& thread) { return is_saved(facts, thread); });
+// Whether a provider who can do something saves one who needs him.
+bool is_saved(const Facts& facts, const ThreadFacts& thread,
+              const std::vector<size_t>& bystanders) {
+  const bool is_passed_over = is_for_anybody(thread);
+  return std::ranges::any_of(thread.need.providers, [&](size_t provider) {
+    const ThreadFacts& other = facts.threads[provider];
+    if (is_passed_over && std::ranges::binary_search(bystanders, provider)) return false;
+    return thread.need.kind == NeedKind::kChannel ? may_answer(facts, other) : !other.doomed;
+  });
 }
 
-std::vector<size_t> pass_over_bystanders(Facts& facts) {
+}  // namespace
+
+void mark_doomed(Facts& facts, const std::vector<size_t>& bystanders) {
+  for (ThreadFacts& thread : facts.threads) {
+    const bool stands = thread.still || thread.polls_again || waits_for_itself(thread);
+    const bool waits = stands && thread.need.kind != NeedKind::kNothing;
+    thread.doomed = waits && !thread.need.others_may;
+  }
+  // What is left when nobody more is saved cannot go on.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (ThreadFacts& thread : facts.threads) {
+      if (!thread.doomed || !is_saved(facts, thread, bystanders)) continue;
+      thread.doomed = false;
+      changed = true;
+    }
+  }
+}
+
+std::vector<size_t> bystanders_of(const Facts& facts) {
   constexpr BootNs kLongWatch = 6 * kSecond;
   std::vector<size_t> bystanders;
-  for (size_t i = 0; i < facts.threads.size() && facts.span >= kLongWatch; ++i)
+  if (facts.span < kLongWatch) return bystanders;
+  for (size_t i = 0; i < facts.threads.size(); ++i)
     if (is_bystander(facts.threads[i])) bystanders.push_back(i);
-  if (bystanders.empty()) return bystanders;
-  doom_who_stands(facts);
-  save_who_can_go_on(facts, [&](ThreadFacts& thread) {
-    if (!is_for_anybody(thread)) return is_saved(facts, thread);
-    ThreadFacts without = thread;
-    std::erase_if(without.need.providers,
-                  [&](size_t each) { return std::ranges::binary_search(bystanders, each); });
-    return is_saved(facts, without);
-  });
   return bystanders;
 }
 

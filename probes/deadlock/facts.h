@@ -157,12 +157,12 @@ const WaitedFile* polled_file(const ThreadFacts& thread);
 /// Who has that file locked, or open; null: nobody.
 const ChannelEnd* end_of_file(const Facts& facts, const WaitedFile& file);
 
-/// Marks who cannot go on: a provider who can do something saves all who need him.
-void mark_doomed(Facts& facts);
-/// The same, but what many could do for a waiter none of these is taken to do: threads beside the
-/// main one that were asleep at one place look after look, as a heartbeat is. Their indices; empty
-/// where there are none, or the watch was too short to know them.
-std::vector<size_t> pass_over_bystanders(Facts& facts);
+/// Marks who cannot go on: a provider who can do something saves all who need him. But what many
+/// could do for a waiter none of `bystanders` is taken to do.
+void mark_doomed(Facts& facts, const std::vector<size_t>& bystanders = {});
+/// Threads beside the main one that were asleep at one place look after look, as a heartbeat is:
+/// their indices, in order. None where the watch was too short to know them.
+std::vector<size_t> bystanders_of(const Facts& facts);
 
 /// What a thread needs; the other threads' history is known by then, their needs are not.
 Need need_of(const Facts& facts, const ThreadFacts& waiter);

@@ -56,9 +56,10 @@ void weigh_with_bystander(const Facts& facts, size_t bystander, RootCause& cause
 
 // Where nobody is stuck otherwise, a heartbeat is taken to help nobody; `facts` then say so.
 std::vector<RootCause> find_stuck_beside_beats(Facts& facts) {
-  Facts without = facts;
-  const std::vector<size_t> bystanders = pass_over_bystanders(without);
+  const std::vector<size_t> bystanders = bystanders_of(facts);
   if (bystanders.empty()) return {};
+  Facts without = facts;
+  mark_doomed(without, bystanders);
   std::vector<RootCause> causes = find_stuck(without);
   if (causes.empty()) return causes;
   for (RootCause& cause : causes)

@@ -2,6 +2,8 @@
 // DLP0305.
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "lib/foreign/python_code.h"
 #include "probes/deadlock/rules.h"
@@ -28,44 +30,38 @@ bool is_in_event_loop(const ThreadSnapshot& thread) {
   });
 }
 
-void add_remedy_for_tasks(Finding& finding, const ThreadFacts& waiter) {
-  if (is_at_end_of_program(*waiter.thread)) {
-    finding.remedies.push_back(remedy_at_end_of_program());
-    return;
-  }
-  if (waits_for_future(*waiter.thread) && is_in_event_loop(*waiter.thread)) {
-    finding.advise(
+Remedy remedy_for_tasks(const ThreadFacts& waiter) {
+  const auto remedy = [](Message title, std::vector<Message> commands) {
+    return Remedy{.title = std::move(title),
+                  .commands = std::move(commands),
+                  .verify = "dlprobe deadlock --pid PID"};
+  };
+  const ThreadSnapshot& thread = *waiter.thread;
+  if (is_at_end_of_program(thread)) return remedy_at_end_of_program();
+  if (waits_for_future(thread) && is_in_event_loop(thread))
+    return remedy(
         "Do not wait for a result in the thread of the event loop: await it, or call what "
         "waits in another thread",
-        {"await asyncio.wrap_future(future)", "await asyncio.to_thread(function)"},
-        "dlprobe deadlock --pid PID");
-    return;
-  }
-  if (joins_queue(*waiter.thread)) {
-    finding.advise(
+        {"await asyncio.wrap_future(future)", "await asyncio.to_thread(function)"});
+  if (joins_queue(thread))
+    return remedy(
         "Let who takes an item say that it is done, also before continue and after an "
         "error: queue.join() waits for each",
-        {"try: ... finally: queue.task_done()"}, "dlprobe deadlock --pid PID");
-    return;
-  }
-  if (waits_for_permit(*waiter.thread)) {
-    finding.advise(
-        "Release it on every way, also before return, continue and "
-        "after an error: with semaphore:",
-        {"semaphore.acquire(timeout=60)"}, "dlprobe deadlock --pid PID");
-    return;
-  }
-  if (queue_wait(*waiter.thread) != QueueWait::kNone) {
-    finding.advise(
+        {"try: ... finally: queue.task_done()"});
+  if (waits_for_permit(thread))
+    return remedy(
+        "Release it on every way, also before return, continue and after an error: with "
+        "semaphore:",
+        {"semaphore.acquire(timeout=60)"});
+  if (queue_wait(thread) != QueueWait::kNone)
+    return remedy(
         "Who takes from a queue must not wait for room in one that leads back to it: make "
         "one of them unbounded, or put a last item where its reader is to end",
-        {"queue.Queue()", "queue.put(None)"}, "dlprobe deadlock --pid PID");
-    return;
-  }
-  finding.advise(
-      "Find out who should wake it: a task must not wait for a task queued behind it "
-      "in the same executor, nor an event loop for an event that nothing sets",
-      {"future.result(timeout=60)", "asyncio.wait_for(future, 60)"}, "dlprobe deadlock --pid PID");
+        {"queue.Queue()", "queue.put(None)"});
+  return remedy(
+      "Find out who should wake it: a task must not wait for a task queued behind it in "
+      "the same executor, nor an event loop for an event that nothing sets",
+      {"future.result(timeout=60)", "asyncio.wait_for(future, 60)"});
 }
 
 // Whether the one that would wake it may be of its parent's, which fork did not copy: neither is it
@@ -110,7 +106,7 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
                                   "waiting too");
     const auto way = way_within(facts, index);
     finding.message += words_of_way(facts, way) + words_of_end(facts, way);
-    add_remedy_for_tasks(finding, waiter);
+    finding.remedies.push_back(remedy_for_tasks(waiter));
     return RootCause{std::move(finding), index};
   }
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
@@ -146,7 +142,7 @@ std::optional<RootCause> task_behind_task(const Facts& facts, size_t index,
                     (is_own_loop ? ", in the thread of its event loop, which can do nothing for it "
                                    "meanwhile"
                                  : "; no thread is left to do that task");
-  add_remedy_for_tasks(finding, waiter);
+  finding.remedies.push_back(remedy_for_tasks(waiter));
   return RootCause{std::move(finding), index};
 }
 
