@@ -325,7 +325,7 @@ bool is_in_a_task(const ThreadSnapshot& thread) {
 }
 
 bool waits_for_task(const Facts& facts, const ThreadFacts& thread) {
-  if (thread.role() == Role::kTrainer || waits_for_room(thread)) return false;
+  if (thread.role() != Role::kWorker || waits_for_room(thread)) return false;
   if (is_in_a_task(*thread.thread)) return false;
   if (thread.need.kind == NeedKind::kSharedLock || thread.need.kind == NeedKind::kSharedCount) {
     const StackFrame* asker = asker_of(*thread.thread);

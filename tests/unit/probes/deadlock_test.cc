@@ -791,14 +791,14 @@ TEST(Deadlock, WhichReaderHoldsTheLockOfAQueueThatNobodyFillsIsChance) {
   }
 }
 
-// A worker has started a program, and each waits for what the other writes.
-HangScene scene_of_a_filter() {
+// A process has started a program, and each waits for what the other writes.
+HangScene scene_of_a_filter(int32_t starter = kWorker) {
   HangScene scene;
-  scene.info(kOther).ppid = kWorker;
+  scene.info(kOther).ppid = starter;
   scene.info(kOther).role = Role::kOther;
   scene.info(kOther).start_method.reset();
   for (const auto& [reader, writer, pipe] :
-       {std::tuple{kWorker, kOther, 4242}, std::tuple{kOther, kWorker, 4243}}) {
+       {std::tuple{starter, kOther, 4242}, std::tuple{kOther, starter, 4243}}) {
     scene.wait_in_read(scene.main(reader), pipe);
     scene.has_end(reader, pipe, true, false);
     scene.has_end(writer, pipe, false, true);
@@ -814,6 +814,14 @@ TEST(Deadlock, AWorkerAndItsFilterThatWaitForOneAnother) {
   EXPECT_THAT(finding, Is(Severity::kError, Confidence::kLikely));
   EXPECT_TRUE(finding.remedies.front().title.plain().starts_with("Flush"));
   EXPECT_FALSE(find(verdict, FindingCode::kPipeWithoutPeer));
+}
+
+TEST(Deadlock, ATrainerAndItsFilterThatWaitForOneAnother) {
+  HangScene scene = scene_of_a_filter(HangScene::kTrainer);
+  scene.stack(scene.main(HangScene::kTrainer), {python("main", "/srv/train.py", 10)});
+  scene.stack(scene.main(kOther), {native("main", "/usr/bin/sort")});
+  EXPECT_THAT(must_find(scene.examine(), FindingCode::kLockCycle),
+              Is(Severity::kError, Confidence::kLikely));
 }
 
 TEST(Deadlock, AFilterThatWorksKeepsNobodyForEver) {
