@@ -45,17 +45,21 @@ bool have_process_in_common(const Finding& a, const Finding& b) {
 }
 
 // Whoever is tired of a job that stands still, or that has failed and does not end (a person,
-// timeout(1), a scheduler), ends it.
+// timeout(1), a scheduler), ends it. Of a wait that might yet have ended both are told.
 void mark_ends_of(const Finding& cause, std::span<Finding> deaths) {
   constexpr BootNs kTiredAfter = 10 * kSecond;
-  const bool may_be = cause.severity >= (is_hang(cause) ? Severity::kWarning : Severity::kError) &&
-                      !cause.consequence_of && cause.first_seen;
-  if (!may_be) return;
+  const bool is_known = is_hang(cause) || cause.severity == Severity::kError;
+  if (!is_known || cause.consequence_of || !cause.first_seen) return;
   for (Finding& death : deaths) {
     const bool is_end = death.code == FindingCode::kKilledBySignal && death.runs == cause.runs &&
                         death.first_seen >= *cause.first_seen + kTiredAfter &&
                         (!is_hang(cause) || death.first_seen > cause.last_seen);
     if (!is_end) continue;
+    if (cause.severity == Severity::kInfo) {
+      death.message += "; until then " + cause.message;
+      death.remedies.insert(death.remedies.begin(), cause.remedies.begin(), cause.remedies.end());
+      continue;
+    }
     death.consequence_of = cause.code;
     death.severity = std::min(death.severity, cause.severity);
   }

@@ -1,8 +1,11 @@
 #include "probes/deadlock/facts.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <limits>
 #include <ranges>
 #include <set>
@@ -45,15 +48,22 @@ bool stood_still(const ThreadSnapshot& before, const ThreadSnapshot& after, uint
 
 constexpr BootNs kAtOnce = 5 * kSecond;  // looks for motion are a second apart
 
+// Whether a process of the job was killed about then, after which there was not much more.
+bool was_killed_about(const Run& run, BootNs at) {
+  const bool goes_on = !run.samples.empty() && run.samples.back().at > at + 2 * kAtOnce;
+  return !goes_on && std::ranges::any_of(run.exits, [&](const ProcessExit& exit) {
+    return WIFSIGNALED(exit.wait_status.value_or(0)) && std::abs(exit.at - at) <= kAtOnce;
+  });
+}
+
 // When something moved for the last time that was no end of the job.
 BootNs last_motion(const Run& run) {
   BootNs last = 0;
   for (const Event& event : run.events) {
     if (event.kind != kMovesAgain) continue;
     const auto gave_up = gave_up_at(run, event.at - kAtOnce);
-    const ProcessExit* aborted = aborted_rank(run, event.at - kAtOnce);
-    const bool is_end = (gave_up && *gave_up <= event.at + kAtOnce) ||
-                        (aborted != nullptr && aborted->at <= event.at + kAtOnce);
+    const bool is_end =
+        (gave_up && *gave_up <= event.at + kAtOnce) || was_killed_about(run, event.at);
     if (!is_end) last = event.at;
   }
   return last;

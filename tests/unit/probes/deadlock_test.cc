@@ -1878,6 +1878,16 @@ TEST(Deadlock, AStandstillThatIsOverProvesNothing) {
   EXPECT_TRUE(verdict.gaps.empty());
 }
 
+TEST(Deadlock, AStandstillThatEndsBecauseSomebodyKilledTheJobLastedUntilThen) {
+  HangScene scene;
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  scene.is_looked_at_when_quiet();
+  scene.moves_again();
+  scene.aborts(kWorker);
+  EXPECT_TRUE(has_error(scene.examine()));
+}
+
 TEST(Deadlock, AStandstillThatEndsBecauseARankGaveUpIsWhy) {
   HangScene scene;
   scene.wait_in_read(scene.main(kWorker), 4242);

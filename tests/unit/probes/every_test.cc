@@ -114,6 +114,24 @@ TEST(MarkHangsAfterDeaths, WhoeverEndsAHungJobIsNotWhyItHung) {
   EXPECT_FALSE(deaths[0].consequence_of);
 }
 
+TEST(MarkHangsAfterDeaths, AWaitThatMightHaveEndedIsToldWithTheEnd) {
+  Finding death = new_finding(FindingCode::kKilledBySignal, Confidence::kCertain);
+  death.message = "killed";
+  death.first_seen = 40 * kSecond;
+  Finding wait = new_finding(FindingCode::kConsumerStuck, Confidence::kLikely);
+  wait.severity = Severity::kInfo;
+  wait.message = "trainer 100 polls";
+  wait.first_seen = 5 * kSecond;
+  wait.last_seen = 35 * kSecond;
+  wait.advise("Find out who was to make it");
+  std::vector hangs = {wait};
+  std::vector deaths = {death};
+  mark_hangs_after_deaths(hangs, deaths);
+  EXPECT_EQ(deaths[0].message.plain(), "killed; until then trainer 100 polls");
+  EXPECT_EQ(deaths[0].remedies.size(), 1U);
+  EXPECT_FALSE(deaths[0].consequence_of);
+}
+
 TEST(MarkHangsAfterDeaths, WhoeverEndsAFailedJobIsNotWhyItFailed) {
   Finding death = new_finding(FindingCode::kKilledBySignal, Confidence::kCertain);
   death.first_seen = 60 * kSecond;
