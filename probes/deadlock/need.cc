@@ -23,6 +23,14 @@ bool only_hands_out_descriptors(const ThreadSnapshot& thread) {
   });
 }
 
+// Its own process has the lock of the file by which it sleeps.
+bool has_it_itself(const Facts& facts, const ThreadFacts& thread) {
+  return std::ranges::any_of(facts.last->channel_ends, [&](const ChannelEnd& end) {
+    return end.kind == EndKind::kFileLock && end.writes && end.pid == thread.process->key.pid &&
+           std::ranges::count(thread.thread->wait.files, end.inode, &WaitedFile::inode) > 0;
+  });
+}
+
 class AnyNeed : public Waiter {
  public:
   using Waiter::Waiter;
@@ -103,7 +111,7 @@ class AnyNeed : public Waiter {
     if (asks_for_lock(facts_, thread_.wait)) {
       Need lock = of_file_lock();
       if (is_in_file_lock()) return lock;
-      need.words += ", maybe for " + lock.words;
+      if (!has_it_itself(facts_, waiter_)) need.words += ", maybe for " + lock.words;
     } else if (const WaitedFile* file = polled_file(waiter_)) {
       const ChannelEnd* end = end_of_file(facts_, *file);
       need.words += ", maybe until the file " + as_path(file->path) + " is removed, which " +
@@ -113,10 +121,11 @@ class AnyNeed : public Waiter {
     return need;
   }
 
-  // The package filelock tries for the lock again and again.
+  // The package filelock tries for the lock again and again, and so does SQLite (its busy timeout).
   bool is_in_file_lock() const {
     const StackFrame* frame = python_frame(thread_);
-    return frame != nullptr && frame->file.contains("/site-packages/filelock/");
+    return (frame != nullptr && frame->file.contains("/site-packages/filelock/")) ||
+           blamed_library(thread_).starts_with("libsqlite3.");
   }
 
   Need of_file_lock() const {
@@ -211,7 +220,8 @@ bool asks_for_lock(const Facts& facts, const ThreadWait& wait) {
 }
 
 bool may_sleep_for_a_lock(const Facts& facts, const ThreadFacts& thread) {
-  return thread.need.kind == NeedKind::kNothing && asks_for_lock(facts, thread.thread->wait);
+  return thread.need.kind == NeedKind::kNothing && asks_for_lock(facts, thread.thread->wait) &&
+         !has_it_itself(facts, thread);
 }
 
 const WaitedFile* polled_file(const ThreadFacts& thread) {

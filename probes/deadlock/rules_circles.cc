@@ -103,8 +103,8 @@ OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle
     return std::ranges::any_of(circle, is_lock_with_copies)
                ? "Release the lock (fcntl.LOCK_UN) before you wait for a process that wants it, or "
                  "do not take it there: closing the file leaves it to the copies that fork made"
-               : "Release the lock before you wait for a process that wants it, or do not take it "
-                 "there";
+               : "Release the lock (of a database: commit) before you wait for a process that "
+                 "wants it, or do not take it there";
   if (has(NeedKind::kChannel))
     return "Empty a Queue or a pipe (process.communicate()) before you wait for the process that "
            "fills it";

@@ -160,8 +160,23 @@ const ThreadFacts* joiner_of(const Facts& facts, const ThreadFacts& waiter) {
   return found == facts.threads.end() ? nullptr : &*found;
 }
 
+// A client of a server in its own process.
+bool asks_its_own_process(const Facts& facts, const ThreadFacts& waiter) {
+  return is_connection(waiter.thread->wait.files.front()) && !waiter.need.providers.empty() &&
+         std::ranges::all_of(waiter.need.providers, [&](size_t each) {
+           return facts.threads[each].process == waiter.process;
+         });
+}
+
 // A queue keeps both ends of its pipe in each process that has it.
-Remedy notice_lost_peer(const ThreadFacts& waiter, bool is_joined) {
+Remedy notice_lost_peer(const Facts& facts, const ThreadFacts& waiter, bool is_joined) {
+  if (asks_its_own_process(facts, waiter)) {
+    return {.title =
+                "It asks its own process, which answers one request at a time: let it answer each "
+                "in a thread of its own, or call the function without a connection",
+            .commands = {"http.server.ThreadingHTTPServer(...)", "connection.settimeout(60)"},
+            .verify = "dlprobe deadlock --pid PID"};
+  }
   if (is_in_a_queue(*waiter.thread) && is_joined) {
     return {.title =
                 "Before you wait for the process, tell it to end: put a last item into its "
@@ -199,6 +214,8 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
                     ", and " + who_has_other_end(waiter, confidence) +
                     (orphan ? ", except other orphans: its trainer is gone" : "") +
                     (for_data ? ended_workers(facts, waiter) : "");
+  if (asks_its_own_process(facts, waiter))
+    finding.message += words_of_others(facts, waiter.need.providers);
   const ThreadFacts* joiner = joiner_of(facts, waiter);
   if (joiner != nullptr) finding.message += "; " + name_of(facts, *joiner) + " waits for its end";
   if (!orphan && waiter.role() != Role::kTrainer && a_trainer_goes_on(facts)) {
@@ -227,7 +244,7 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
   if (orphan) {
     add_orphan(finding, facts, waiter);
   } else {
-    finding.remedies.push_back(notice_lost_peer(waiter, joiner != nullptr));
+    finding.remedies.push_back(notice_lost_peer(facts, waiter, joiner != nullptr));
   }
   return {std::move(finding), index};
 }

@@ -868,6 +868,22 @@ TEST(Deadlock, BothSidesOfAConnectionThatWaitForOneAnother) {
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
 }
 
+// The trainer's main thread is a client of a server in its process, which asks itself.
+TEST(Deadlock, AServerThatAsksItself) {
+  HangScene scene;
+  scene.wait_in_recv(scene.main(kTrainer), 7001, 7002);
+  scene.has_socket(kTrainer, 7002);
+  ThreadSnapshot& server = scene.add_thread(kTrainer, 150);
+  scene.wait_in_recv(server, 7003, 7004);
+  scene.has_socket(kTrainer, 7004);
+  for (ThreadSnapshot* each : {&scene.main(kTrainer), &server})
+    each->wait.files.front().path = "127.0.0.1:8080";
+  scene.stack(server, {python("do_GET", "/srv/features.py", 6)});
+  const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  EXPECT_THAT(finding, Says("do_GET, /srv/features.py:6"));
+  EXPECT_THAT(finding, AdvisesFirst("one request at a time"));
+}
+
 TEST(Deadlock, AWorkerThatAsksANameServer) {
   HangScene scene;
   scene.wait_in_recv(scene.main(kWorker), 7001, 0);
@@ -1503,6 +1519,27 @@ TEST(Deadlock, ALockOfAFileHeldByWhoWaitsForItsWaiter) {
   EXPECT_TRUE(find(circle.examine(), FindingCode::kLockCycle));
 }
 
+// SQLite sleeps between its tries, and for nothing else; other sleeps end by themselves.
+TEST(Deadlock, ADatabaseLockedByWhoWaitsForItsWriter) {
+  for (const bool is_sqlite : {true, false}) {
+    HangScene scene;
+    scene.has_end(kWorker, 4242, false, true);
+    scene.wait_in_read(scene.main(kTrainer), 4242);
+    scene.has_flock(kTrainer, 600);
+    ThreadSnapshot& writer = scene.main(kWorker);
+    scene.sleep(writer);
+    scene.stack(writer, {native("unixSleep", is_sqlite ? "/usr/lib/libsqlite3.so.0.8.6"
+                                                       : "/usr/lib/libother.so.1"),
+                         python("add", "/srv/train.py", 5)});
+    writer.wait.files = {{.fd = 5, .kind = FileKind::kFile, .inode = 600, .path = "/srv/a.db"}};
+    const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+    ASSERT_EQ(finding.has_value(), is_sqlite);
+    if (finding) {
+      EXPECT_THAT(*finding, AdvisesFirst("of a database: commit"));
+    }
+  }
+}
+
 TEST(Deadlock, ALockOfAFileOfWhichForkMadeCopies) {
   HangScene scene;
   scene.has_end(kWorker, 4242, false, true);
@@ -1773,6 +1810,7 @@ TEST(Deadlock, WhoSleepsWithALockComesBeforeWhoAsksForItBetweenSleeps) {
                         "a sleep, maybe for a lock of the file /srv/features.db held by "
                         "worker 102"));
   scene.sleep(scene.main(kOther));
+  scene.main(kOther).wait.files = wait.files;
   scene.stack(scene.main(kOther), {python("load", "/srv/train.py", 14)});
   EXPECT_THAT(find(scene.examine(12), FindingCode::kSlowSample)->message.plain(),
               testing::StartsWith("worker 102 is in the middle of a batch and waits for the end of "
