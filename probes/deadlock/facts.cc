@@ -314,6 +314,16 @@ bool waits_for_room(const ThreadFacts& thread) {
   return is_of_queue(python_frame(*thread.thread), "put");
 }
 
+bool runs_event_loop(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return frame.python && is_of_standard_library(frame.file, "asyncio/");
+  });
+}
+
+bool waits_for_items_done(const ThreadFacts& thread) {
+  return is_of_queue(asker_of(*thread.thread), "join");
+}
+
 ptrdiff_t waits_in_synchronize(const ThreadFacts& thread) {
   return std::ranges::count_if(thread.thread->stack, [](const StackFrame& frame) {
     return frame.python && is_of_multiprocessing(frame.file, "synchronize.py") &&
@@ -475,10 +485,7 @@ bool waits_for_result(const ThreadFacts& thread) {
     return false;
   }
   // Who runs an event loop may wait for what that loop would have to do.
-  const bool runs_a_loop = std::ranges::any_of(thread.thread->stack, [](const StackFrame& frame) {
-    return frame.python && is_of_standard_library(frame.file, "asyncio/");
-  });
-  if (runs_a_loop) return false;
+  if (runs_event_loop(*thread.thread)) return false;
   // threading's own frames tell how it waits, the next one who asked for it.
   const auto found = std::ranges::find_if(thread.thread->stack, [](const StackFrame& frame) {
     const bool waits = is_of_standard_library(frame.file, "threading.py") ||

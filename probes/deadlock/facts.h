@@ -196,6 +196,12 @@ bool waits_for_data(const ThreadFacts& thread);
 /// semaphore producers acquire and consumers release: it has no owner.
 bool waits_for_room(const ThreadFacts& thread);
 
+/// Whether it is in a loop of asyncio.
+bool runs_event_loop(const ThreadSnapshot& thread);
+
+/// Whether it waits until task_done() was called for each item of a JoinableQueue (its join()).
+bool waits_for_items_done(const ThreadFacts& thread);
+
 /// In how many functions `wait` of Lib/multiprocessing/synchronize.py it is: one of a Condition,
 /// two of an Event, which waits in a Condition of its own.
 ptrdiff_t waits_in_synchronize(const ThreadFacts& thread);

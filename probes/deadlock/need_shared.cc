@@ -61,6 +61,7 @@ class SharedNeed : public Waiter {
   // By the class of Python's in which it waits. A barrier is threading's, with shared parts.
   OwnWords what_for() const {
     if (waits_for_room(waiter_)) return "room in a full multiprocessing.Queue";
+    if (waits_for_items_done(waiter_)) return "the items of a JoinableQueue to be done";
     const ptrdiff_t deep = waits_in_synchronize(waiter_);
     if (waits_at_barrier(thread_)) return "the other parties of a multiprocessing.Barrier";
     if (deep > 1) return "a multiprocessing.Event to be set";

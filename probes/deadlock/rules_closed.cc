@@ -74,6 +74,11 @@ Remedy remedy_for_count(const ThreadFacts& waiter) {
         "Read a queue until its producers end; a reader that fails has to say so, not "
         "only to log it. Putting with a timeout makes an error of the next hang";
     remedy.commands = {"queue.put(item, timeout=60)"};
+  } else if (waits_for_items_done(waiter)) {
+    remedy.title =
+        "Call task_done() for each item that get() gave, on every way through the loop, also before "
+        "continue and after an error";
+    remedy.commands = {"try: ... finally: queue.task_done()"};
   } else if (waits_at_barrier(*waiter.thread)) {
     remedy.title = "Let every party reach the barrier, or abort it before it leaves early";
     remedy.commands = {"barrier.abort()", "barrier.wait(timeout=60)"};

@@ -385,6 +385,10 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
         {"stop.set(); thread.join()"});
   }
   if (is_at_end) finding.remedies.push_back(remedy_at_end_of_program());
+  if (runs_event_loop(*end.thread)) {
+    finding.advise("If another thread has set what it waits for, that alone does not wake the loop",
+                   {"loop.call_soon_threadsafe(future.set_result, value)"});
+  }
   finding.advise("Look at that line, and at what the other threads of the process wait for",
                  {"dlprobe stacks " + own(end.process->key.pid)});
   return RootCause{std::move(finding), way.back()};
@@ -432,10 +436,12 @@ std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<
         "does, one was killed and left its lock file: remove it",
         {"find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock"});
   }
-  finding.advise(
-      "Find out who was to make what they ask for; a barrier with a timeout says who has "
-      "not come",
-      {"dlprobe stacks " + own(thread.process->key.pid)});
+  finding.advise(polling.size() == 1
+                     ? "Find out who was to make what it asks for, and whether that one has failed; "
+                       "let the loop give up after a time"
+                     : "Find out who was to make what they ask for; a barrier with a timeout says "
+                       "who has not come",
+                 {"dlprobe stacks " + own(thread.process->key.pid)});
   return RootCause{std::move(finding), end};
 }
 

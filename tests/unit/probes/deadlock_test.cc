@@ -1566,6 +1566,21 @@ HangScene scene_at_semaphore(int workers) {
   return scene;
 }
 
+// The trainer waits for task_done(), worker 101 for the next item.
+TEST(Deadlock, ItemsOfAJoinableQueueThatNobodyTellsAreDone) {
+  HangScene scene = scene_at_semaphore(1);
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kTrainer, 4242, false, true);
+  scene.wait_in_futex(scene.main(kTrainer), shared_semaphore(7));
+  scene.stack(scene.main(kTrainer),
+              {python("Condition.wait", "/usr/lib/python3.11/multiprocessing/synchronize.py", 261),
+               python("JoinableQueue.join", "/usr/lib/python3.11/multiprocessing/queues.py", 330),
+               python("main", "/srv/train.py", 13)});
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_THAT(finding, Says("items of a JoinableQueue"));
+  EXPECT_THAT(finding, AdvisesFirst("task_done()"));
+}
+
 // Worker 101 is in Event.wait(), worker 102, who would set it, in Condition.wait().
 TEST(Deadlock, AnEventWhoseSetterWaitsForANotificationIsNoPark) {
   const std::string file = "/usr/lib/python3.11/multiprocessing/synchronize.py";
