@@ -245,6 +245,27 @@ std::optional<Reason> not_pinned(const StartEvent& event) {
   return reason;
 }
 
+// By where torch raises what it says of samples that make no batch.
+std::optional<Reason> no_batch(const StartEvent& event) {
+  const bool are_unlike = event.wanted == "alike";
+  if (!are_unlike && event.wanted != "batch") return std::nullopt;
+  const Message samples = as_text(event.path);
+  Reason reason;
+  reason.clause =
+      (are_unlike ? "; the samples of a batch are not alike: " : "; no batch is made of ") +
+      samples;
+  reason.evidence.push_back(text_fact("samples", samples, kShimSource, event.at));
+  reason.remedy = {
+      .title = are_unlike
+                   ? "Make all samples alike where the data set makes them (pad, crop, resize; no "
+                     "None), or make the batch yourself"
+                   : "Return plain tensors, arrays, numbers or texts (transforms.ToTensor(), "
+                     "tensor.clone()), or make the batch yourself",
+      .commands = {"DataLoader(..., collate_fn=make_batch)"},
+      .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
 }  // namespace
 
 std::optional<Reason> reason_of(const StartEvent& event) {
@@ -256,6 +277,7 @@ std::optional<Reason> reason_of(const StartEvent& event) {
   if (auto reason = long_socket_name(event)) return reason;
   if (auto reason = size_of_file(event)) return reason;
   if (auto reason = not_pinned(event)) return reason;
+  if (auto reason = no_batch(event)) return reason;
   if (auto reason = removed_block(event)) return reason;
   if (auto reason = freed_lock(event)) return reason;
   if (auto reason = came_too_late(event)) return reason;

@@ -557,7 +557,8 @@ def timed_out():
                evidence={"your_code": holds("Remote.__getitem__"), "exception": holds("RuntimeError")}, **common)
     yield Case("raised-timeout-short", "raised_torch.py --slow --timeout 4", first="DLP0313", severity="error", exit_codes=(1,),
                evidence={"your_code": holds("Remote.__getitem__"), "exception": holds("RuntimeError")}, **common)
-    for kind, evidence in (("gone", {"exception": holds("Error")}), ("memory", {"called_at": holds("/raised_torch.py:")})):
+    for kind, evidence in (("gone", {"exception": holds("Error")}), ("memory", {"called_at": holds("/raised_torch.py:")}),
+                           ("unlike", {"samples": holds("sample 20: [3]; sample 21: [4]")})):
         yield Case(f"raised-{kind}", f"raised_torch.py --{kind}", first="DLP0514", severity="error", exit_codes=(1,),
                    evidence=evidence, **common)
         yield Case(f"raised-{kind}-not", f"raised_torch.py --{kind} --healthy", silent=True, verdicts=("pass",), exit_codes=(0,),

@@ -4,12 +4,16 @@ import atexit
 import os
 import sys
 import time
+from itertools import islice
 
 from dlprobe_hooks import call_before
 from dlprobe_start import FOLDER, STARTED_AT, now, open_log, stat_of
 from dlprobe_trace import is_users_file, users_place
 
 _LONGEST_COMMAND = 100
+_LONGEST_KEY = 40
+_MOST_KEYS = 8
+_COLLATE = "torch/utils/data/_utils/collate.py"
 
 
 def _own_description():
@@ -133,6 +137,32 @@ def _made_by_parent(trace):
 def misplaced(trace):
     """A module that hides one of the standard library's; an object of a library in a copy of the process that made it."""
     return _hidden_module(trace.error) if isinstance(trace.error, (AttributeError, ImportError)) else _made_by_parent(trace)
+
+
+def _kind_of(value):
+    """The shape of a tensor or array, the keys of a dictionary, the length of a list; else the type."""
+    kind = type(value)
+    torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
+    if kind is torch.Tensor or (numpy is not None and kind is numpy.ndarray):
+        return str(list(value.shape))
+    if kind is dict:
+        return "{%s}" % ", ".join([repr(key)[:_LONGEST_KEY] for key in islice(value, _MOST_KEYS) if type(key) in (str, int)])
+    return "%d items" % len(value) if kind in (list, tuple) else kind.__name__
+
+
+def unlike(trace):
+    """Of samples of which torch could make no batch: the first one, and the first that is of another kind, if there is one."""
+    if not trace.entries or not trace.entries[-1][0].f_code.co_filename.endswith(_COLLATE):
+        return {}
+    batches = [frame.f_locals.get("batch") for frame, _line in trace.entries if frame.f_code.co_filename.endswith(_COLLATE)]
+    batch = next((each for each in reversed(batches) if type(each) in (list, tuple) and each), ())
+    kinds = [_kind_of(each) for each in batch]
+    fetch = trace.frame_of("torch/utils/data/_utils/fetch.py", "fetch")
+    indices = fetch.f_locals.get("possibly_batched_index") if fetch is not None else None
+    if type(indices) is not list or len(indices) != len(kinds) or any(type(each) is not int for each in indices):
+        indices = range(len(kinds))
+    other = next((at for at, kind in enumerate(kinds) if kind != kinds[0]), 0)
+    return {"wanted": "alike" if other else "batch", "path": "; ".join("sample %d: %s" % (indices[at], kinds[at]) for at in sorted({0, other}) if kinds)}
 
 
 def daemonic_elsewhere(trace):

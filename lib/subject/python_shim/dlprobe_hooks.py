@@ -212,7 +212,7 @@ def _refused_resource(error, refusal):
             if late:
                 return late
         known = load("dlprobe_limits").gone_sender(Trace(error)) if "multiprocessing.connection" in sys.modules else {}
-        known = known or load("dlprobe_ends").misplaced(Trace(error))
+        known = known or load("dlprobe_ends").misplaced(Trace(error)) or load("dlprobe_ends").unlike(Trace(error))
         if known:
             return known
         if number == ENOENT and "/multiprocessing/" in Trace(refusal).raised_in():

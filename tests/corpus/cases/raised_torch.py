@@ -1,7 +1,7 @@
 """A data set that raises in a worker; with --healthy it is caught there. With --slow one sample takes longer than the
 timeout of its loader (--timeout N); with --healthy it comes in time. With --gone a process ends before the tensors that it sent are received;
 with --healthy it waits. With --memory a model is refused memory of the GPU (as its exception says) while it is evaluated with its
-graph; with --healthy it is not."""
+graph; with --healthy it is not. With --unlike one sample has another shape than those of its batch; with --healthy it has not."""
 import sys
 import time
 
@@ -38,6 +38,16 @@ class Remote(Dataset):
         if index == 21:
             time.sleep(4 if HEALTHY else 30)
         return torch.full((3,), float(index))
+
+
+class Clips(Dataset):
+    """One clip is longer than the others."""
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return {"clip": torch.zeros(4 if index == 21 and not HEALTHY else 3), "label": index}
 
 
 def send(queue, done):
@@ -86,7 +96,7 @@ def main():
         return evaluate()
     if "--slow" in sys.argv:
         return list(DataLoader(Remote(), batch_size=4, num_workers=2, timeout=TIMEOUT))
-    return list(DataLoader(Table(), batch_size=4, num_workers=2))
+    return list(DataLoader(Clips() if "--unlike" in sys.argv else Table(), batch_size=4, num_workers=2))
 
 
 if __name__ == "__main__":

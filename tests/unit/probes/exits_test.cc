@@ -2051,6 +2051,20 @@ TEST_F(Raised, WhatCannotBePinnedIsReturnedOnTheCpu) {
   EXPECT_EQ(only().remedies.front().commands.front().plain(), "DataLoader(..., pin_memory=False)");
 }
 
+TEST_F(Raised, SamplesOfWhichNoBatchIsMadeAreTold) {
+  failed(1, 102, Ended::kWorker, "");
+  scene.exit_with(kParent, 2, 1);
+  StartEvent& event = scene.run().start_events.back();
+  event.wanted = "alike";
+  event.path = "sample 4: [3]; sample 7: [4]";
+  EXPECT_THAT(only(), Says("not alike: sample 4: [3]; sample 7: [4]"));
+  EXPECT_THAT(only(), AdvisesFirst("pad, crop, resize"));
+  event.wanted = "batch";
+  event.path = "sample 4: Image";
+  EXPECT_THAT(only(), Says("no batch is made of sample 4: Image"));
+  EXPECT_THAT(only(), AdvisesFirst("ToTensor()"));
+}
+
 TEST_F(Raised, ALongMessageEndsWithASentence) {
   failed(1, kParent, Ended::kProcess, "step");
   scene.exit_with(kParent, 2, 1);
