@@ -143,10 +143,10 @@ std::optional<Reason> host_memory(const StartEvent& event) {
 }
 
 std::optional<Reason> long_socket_name(const StartEvent& event) {
-  if (event.wanted != "socket" || !event.limit) return std::nullopt;
+  if (event.wanted != "socket" || !event.limit || !event.count) return std::nullopt;
   Reason reason;
   reason.clause = say("; the path of its socket has {} bytes, and {} are the most",
-                      event.path.size(), *event.limit);
+                      *event.count, *event.limit);
   reason.evidence.push_back(text_fact("file", as_path(event.path), kShimSource, event.at));
   reason.remedy = {.title = "Point TMPDIR at a folder with a shorter path",
                    .commands = {"export TMPDIR=/tmp"},
@@ -169,6 +169,23 @@ std::optional<Reason> gone_sender(const StartEvent& event) {
           "receive all before join(), or have it wait for an Event",
       .commands = {"done.wait()  # at the end of the sender; done.set() by the receiver",
                    "queue.put(tensor.cpu().numpy())  # a copy needs no sender"},
+      .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
+// Of a tensor whose sender lives, and keeps it until it is received.
+std::optional<Reason> cleaned_up(const StartEvent& event) {
+  if (event.wanted != "block" || !event.child_pid) return std::nullopt;
+  Reason reason;
+  reason.clause = say("; something removed {}, while process {}, which made it, lives",
+                      as_path(event.path), own(*event.child_pid));
+  reason.evidence.push_back(text_fact("file", as_path(event.path), kShimSource, event.at));
+  reason.remedy = {
+      .title =
+          "Share tensors by descriptors, which need no name in /dev/shm, or find out what cleans "
+          "up there: another job, a cron job, systemd-logind (RemoveIPC)",
+      .commands = {"torch.multiprocessing.set_sharing_strategy('file_descriptor')",
+                   "loginctl enable-linger $USER"},
       .verify = "dlprobe run -- COMMAND"};
   return reason;
 }
@@ -279,6 +296,7 @@ std::optional<Reason> reason_of(const StartEvent& event) {
   if (auto reason = not_pinned(event)) return reason;
   if (auto reason = no_batch(event)) return reason;
   if (auto reason = removed_block(event)) return reason;
+  if (auto reason = cleaned_up(event)) return reason;
   if (auto reason = freed_lock(event)) return reason;
   if (auto reason = came_too_late(event)) return reason;
   return full_file_system(event);

@@ -150,8 +150,8 @@ def tasks_of_user():
 def _long_socket_name(trace):
     """Of a listener whose socket would have a longer path than the kernel takes."""
     path = trace.entries[-1][0].f_locals.get("address")
-    is_long = isinstance(path, str) and len(os.fsencode(path)) > _LONGEST_SOCKET_NAME
-    return {"path": path, "limit": _LONGEST_SOCKET_NAME, "wanted": "socket"} if is_long else {}
+    length = len(os.fsencode(path)) if isinstance(path, str) else 0
+    return {"path": path, "count": length, "limit": _LONGEST_SOCKET_NAME, "wanted": "socket"} if length > _LONGEST_SOCKET_NAME else {}
 
 
 def _limits():
@@ -211,8 +211,12 @@ def gone_sender(trace):
         return {"wanted": "manager"}
     made = trace.frame_of("torch/multiprocessing/reductions.py", "rebuild_cuda_tensor", "rebuild_storage_filename")
     if made is not None:
-        sender = _sender_in(made.f_locals.get("ref_counter_handle", made.f_locals.get("handle")))
-        return {"wanted": "sender", "child": sender} if sender and not os.path.exists("/proc/%d" % sender) else {}
+        handle = made.f_locals.get("ref_counter_handle", made.f_locals.get("handle"))
+        sender = _sender_in(handle)
+        if sender and not os.path.exists("/proc/%d" % sender):
+            return {"wanted": "sender", "child": sender}
+        block = "/dev/shm" + handle.decode("ascii", "replace") if sender else "/"
+        return {} if os.path.exists(block) else {"wanted": "block", "child": sender, "path": block}
     asks = trace.frame_of("multiprocessing/resource_sharer.py", "get_connection")
     is_gone = asks is not None and isinstance(trace.error, (ConnectionRefusedError, FileNotFoundError))
     return {"wanted": "sender"} if is_gone else {}

@@ -1507,7 +1507,8 @@ TEST_F(Raised, APathThatIsTooLongForASocketSaysSo) {
   failed(1.2, kParent, Ended::kFeeder, "train");
   StartEvent& event = scene.run().start_events.back();
   event.wanted = "socket";
-  event.path = std::string(137, 'n');
+  event.path = "/tmp/***/listener";  // secrets are masked
+  event.count = 137;
   event.limit = 107;
   scene.exit_with(kParent, 1.3, 1);
   EXPECT_THAT(only(), Says("has 137 bytes, and 107 are the most"));
@@ -1524,6 +1525,17 @@ TEST_F(Raised, ATensorWhoseSenderHasEndedIsSaidSo) {
   scene.run().start_events.back().child_pid = 77;
   EXPECT_THAT(only(), Says("process 77, which sent the tensor, has ended"));
   EXPECT_THAT(only(), AdvisesFirst("alive"));
+}
+
+TEST_F(Raised, ATensorThatSomethingRemovedIsSaidSo) {
+  failed(1.2, kParent, Ended::kProcess, "train");
+  StartEvent& event = scene.run().start_events.back();
+  event.wanted = "block";
+  event.child_pid = 101;
+  event.path = "/dev/shm/torch_101_7_1";
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only(), Says("something removed /dev/shm/torch_101_7_1, while process 101"));
+  EXPECT_THAT(only(), AdvisesFirst("RemoveIPC"));
 }
 
 TEST_F(Raised, ABlockThatTheTrackerOfAReaderRemovedIsSaidSo) {
