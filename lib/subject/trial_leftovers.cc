@@ -10,9 +10,12 @@
 #include <system_error>
 
 #include "lib/base/parse.h"
+#include "lib/proc/maps.h"
 
 namespace dlprobe {
 namespace {
+
+constexpr std::string_view kSemaphores = "/dev/shm/sem.";
 
 bool is_folder_of_multiprocessing(const std::string& path) {
   struct stat status = {};
@@ -43,6 +46,34 @@ bool is_resource_tracker(const Directory& proc, pid_t pid) {
       "from multiprocessing.semaphore_tracker import main"};
   return std::ranges::any_of(
       kPrograms, [&](std::string_view program) { return arguments->contains(program); });
+}
+
+void LostSemaphores::note(const Directory& proc, pid_t pid) {
+  const std::string folder = std::to_string(pid);
+  const auto text = proc.read(folder + "/maps", kMapsLimit);
+  const auto maps = text ? parse_maps(*text) : Expected<std::vector<Mapping>>();
+  for (const Mapping& mapping : maps.value_or(std::vector<Mapping>()))
+    if (mapping.path.starts_with(kSemaphores)) mapped_.emplace(mapping.device, mapping.inode);
+  for (const std::string& fd : proc.list(folder + "/fd").value_or(std::vector<std::string>())) {
+    const std::string name = folder + "/fd/" + fd;
+    const auto stat = proc.stat(name);
+    if (stat && proc.read_link(name).value_or("").starts_with(kSemaphores))
+      open_.emplace(stat->device, stat->inode);
+  }
+}
+
+void LostSemaphores::remove(const Directory& root) const {
+  if (mapped_.empty() && open_.empty()) return;
+  for (const std::string& name : root.list("dev/shm").value_or(std::vector<std::string>())) {
+    const std::string path = "/dev/shm/" + name;
+    if (!path.starts_with(kSemaphores)) continue;
+    const auto stat = root.stat_link(path);
+    if (!stat) continue;
+    const std::pair<uint64_t, uint64_t> key(stat->device, stat->inode);
+    const bool is_of_multiprocessing = path.substr(kSemaphores.size()).starts_with("mp-");
+    if (open_.contains(key) || (is_of_multiprocessing && mapped_.contains(key)))
+      ::unlink(path.c_str());
+  }
 }
 
 }  // namespace dlprobe

@@ -7,7 +7,10 @@
 
 #include <csignal>
 #include <filesystem>
+#include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "lib/base/parse.h"
 #include "lib/os/disposable.h"
@@ -22,26 +25,44 @@ namespace {
 constexpr char kDismissal = 'd';
 constexpr size_t kMostEnvironment = size_t{4} << 20U;
 
-// The pid means the same process from before its look until the signal.
-bool kill_if_of_trial(const Directory& proc, pid_t pid, const std::string& folder) {
-  const auto process = SystemProcesses().open_pidfd(pid);
-  if (!process) return false;
+bool is_of_trial(const Directory& proc, pid_t pid, const std::string& folder) {
   const auto environment = proc.read(std::to_string(pid) + "/environ", kMostEnvironment);
-  if (!environment || !environment->contains(folder)) return false;
-  if (is_resource_tracker(proc, pid)) return false;
-  return ::syscall(SYS_pidfd_send_signal, process->get(), SIGKILL, nullptr, 0) == 0;
+  return pid != ::getpid() && environment && environment->contains(folder);
 }
 
-bool kill_all_of_trial(const Directory& proc, const std::string& folder) {
-  const auto names = proc.list("");
-  if (!names) return false;
-  bool any = false;
-  for (const std::string& name : *names) {
+std::vector<pid_t> list_trial(const Directory& proc, const std::string& folder) {
+  std::vector<pid_t> pids;
+  for (const std::string& name : proc.list("").value_or(std::vector<std::string>())) {
     const auto pid = parse_int<pid_t>(name);
-    const bool is_other = pid && *pid != ::getpid();
-    if (is_other) any = kill_if_of_trial(proc, *pid, folder) || any;
+    if (pid && is_of_trial(proc, *pid, folder)) pids.push_back(*pid);
   }
-  return any;
+  return pids;
+}
+
+bool send_signal(const UniqueFd& process, int number) {
+  return ::syscall(SYS_pidfd_send_signal, process.get(), number, nullptr, 0) == 0;
+}
+
+// First they are stopped, so that none makes a semaphore behind the look at it.
+bool kill_all_of_trial(const Directory& proc, const std::string& folder, LostSemaphores& lost) {
+  constexpr size_t kMostAtOnce = 200;
+  constexpr useconds_t kUntilStopped = 2'000;
+  std::vector<std::pair<pid_t, UniqueFd>> stopped;
+  for (const pid_t pid : list_trial(proc, folder)) {
+    // The pid means the same process from before this second look until the signal.
+    auto process = SystemProcesses().open_pidfd(pid);
+    if (process && is_of_trial(proc, pid, folder) && !is_resource_tracker(proc, pid) &&
+        send_signal(*process, SIGSTOP)) {
+      stopped.emplace_back(pid, std::move(*process));
+    }
+    if (stopped.size() == kMostAtOnce) break;
+  }
+  if (!stopped.empty()) ::usleep(kUntilStopped);
+  for (const auto& [pid, process] : stopped) {
+    lost.note(proc, pid);
+    send_signal(process, SIGKILL);
+  }
+  return !stopped.empty();
 }
 
 // What starts another while it is looked for shows in the next round.
@@ -53,11 +74,16 @@ void end_trial(const std::string& folder) {
   if (!root) return;
   const auto proc = (*root)->open_directory("proc");
   if (!proc) return;
+  LostSemaphores lost;
   int quiet = 0;
-  for (int round = 0; round < kMostRounds && quiet < kQuietRounds; ++round) {
-    quiet = kill_all_of_trial(**proc, folder) ? 0 : quiet + 1;
+  int round = 0;
+  for (; round < kMostRounds && quiet < kQuietRounds; ++round) {
+    quiet = kill_all_of_trial(**proc, folder, lost) ? 0 : quiet + 1;
     ::usleep(kBetween);
   }
+  for (; round < kMostRounds && !list_trial(**proc, folder).empty(); ++round)
+    ::usleep(kBetween);  // its resource trackers unlink what they know
+  lost.remove(**root);
   remove_leftovers(folder);
   std::error_code ignored;  // nobody is left to be told
   std::filesystem::remove_all(folder, ignored);

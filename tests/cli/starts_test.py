@@ -217,6 +217,38 @@ if __name__ == "__main__":
             self.assertTrue(wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids_in(log))))
             self.assertTrue(wait_until(lambda: not glob.glob(os.path.join(folder, "dlprobe-*"))))
 
+    # As sem_open(3) of glibc: a file of a name that nobody knows, linked to its own name when it is whole.
+    MAKES_SEMAPHORES = """
+import _multiprocessing, mmap, multiprocessing, os, sys
+def work(log):
+    kept = _multiprocessing.SemLock(1, 1, 1, "/mp-" + sys.argv[2], False)
+    other = _multiprocessing.SemLock(1, 1, 1, "/of-" + sys.argv[2], False)
+    half = os.open("/dev/shm/sem." + sys.argv[2], os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(log, "a", encoding="ascii") as file:
+        file.write("%d\\n" % os.getpid())
+    multiprocessing.Event().wait()
+if __name__ == "__main__":
+    multiprocessing.Process(target=work, args=(sys.argv[1],)).start()
+"""
+
+    def test_of_semaphores_those_that_no_process_can_find_again(self):
+        mark = f"t{os.getpid():05}"[-6:]
+        names = {kind: f"/dev/shm/sem.{kind}{mark}" for kind in ("mp-", "of-", "")}
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+            for name in names.values():
+                stack.callback(lambda name=name: os.path.exists(name) and os.unlink(name))
+            log, program = os.path.join(folder, "log"), os.path.join(folder, "program.py")
+            with open(program, "w", encoding="ascii") as file:
+                file.write(self.MAKES_SEMAPHORES)
+            with subprocess.Popen([DLPROBE, "spawn-recursion", "--", sys.executable, program, log, mark], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=folder)) as process:
+                self.assertTrue(wait_until(lambda: os.path.exists(log) and pids_in(log)))
+                process.kill()
+                process.wait(TIMEOUT)
+            self.assertTrue(wait_until(lambda: not glob.glob(os.path.join(folder, "dlprobe-*"))))
+            # One with a name of the user's own may be meant for others.
+            self.assertEqual([kind for kind, name in names.items() if os.path.exists(name)], ["of-"])
+
 
 def pids_in(log):
     with open(log, encoding="ascii") as file:

@@ -51,7 +51,6 @@ class Mode:
     starts_job: bool = False
     stops: bool = False  # threads that run, to copy their stacks
     in_terminal: bool = False
-    left: str = "nothing"  # how the names in /dev/shm begin that it may leave when it is killed: docs/security.md
 
 
 MODES = [
@@ -71,7 +70,7 @@ MODES = [
     Mode("gate", "gate --workers 2 -f json={out}/r.json"),
     Mode("run", "run -f json={out}/r.json --record {out}/r.dlrec -- {job}", starts_job=True),
     Mode("run --limit-memory", "run --limit-memory 256m --shm-size 16m -f html={out}/r.html -- {job}", starts_job=True),
-    Mode("spawn-recursion", "spawn-recursion -f json={out}/r.json -- {python} {kept}/guardless.py", left="sem."),
+    Mode("spawn-recursion", "spawn-recursion -f json={out}/r.json -- {python} {kept}/guardless.py"),
     Mode("tune", "tune --for 5s -f json={out}/r.json"),
     Mode("replay", "replay {kept}/r.dlrec -f html={out}/r.html -f json={out}/r.json"),
     Mode("report merge", "report merge {kept}/r.json -f json={out}/r.json"),
@@ -171,7 +170,7 @@ class Ground:
         wrong = [f"{name}: {what}" for name, job in self.jobs.items() for what in job.disturbances()]
         if wrong:  # Not the same harm in every round from here on.
             self.renew_jobs()
-        wrong += self.left_processes() + self.left_files(mode)
+        wrong += self.left_processes() + self.left_files()
         for name in os.listdir(self.out):
             wrong += self.half_written(os.path.join(self.out, name), mode, was_killed)
         if self.dice.random() < 0.5:  # else the next round finds an older report, which must stay whole
@@ -214,10 +213,10 @@ class Ground:
         until(lambda: not self.strangers())
         return wrong
 
-    def left_files(self, mode):
+    def left_files(self):
         """What docs/security.md says that stays after SIGKILL must be gone after the next dlprobe."""
         shm = sorted(set(os.listdir("/dev/shm")) - self.shm)
-        wrong = [f"left: /dev/shm/{name}" for name in shm if not name.startswith(mode.left)]
+        wrong = [f"left: /dev/shm/{name}" for name in shm]
         for name in shm:
             os.remove(f"/dev/shm/{name}")
         old = time.time() - 3600
