@@ -1013,8 +1013,8 @@ def starts_of_torch():
     yield starts_badly("torch-cuda-stand-in", "cuda_stand_in.py", "DLP0405", evidence={"statement": holds("/cuda_stand_in.py:23")},
                        **under_fork)
     yield starts_well("torch-cuda-stand-in", "cuda_stand_in.py --healthy", **under_fork)
-    # Debian's Open MPI, which ends a process that mpirun did not start.
-    mpi = {"needs": "torch1", "modules": ("mpi4py",), "form": "mpirun", "dlprobe_options": ["--start-method", "spawn"]}
+    # Debian's Open MPI, which ends a process that mpirun did not start; mpirun itself then waits for ever.
+    mpi = {"needs": "torch1", "modules": ("mpi4py",), "form": "mpirun", "dlprobe_options": ["--start-method", "spawn", "--for", "20s"]}
     yield starts_badly("mpi-in-worker", "mpi_module.py", "DLP0408", evidence={"statement": holds("/mpi_module.py:6")}, **mpi)
     yield starts_well("mpi", "mpi_module.py --healthy", **mpi)
 
@@ -1026,18 +1026,19 @@ def hang_cases():
 
 GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, same_data, same_epochs, kept_settings, rewritten, partial_data, unasked, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
           memory_cases, growing, descriptors, starts_of_python, programs_of_others)
-# In one more style, kind or start method what another case has; of each family every start method is in another case too.
+# In one more style, kind or start method what another case has; every start method is in another case of its code too.
 REPEATS = frozenset("""
     data-copied-kind-state data-epochs-made-anew-workers-2-without-model data-epochs-not-evaluated
-    data-epochs-not-made-anew-apart data-epochs-not-pairs data-epochs-not-statistics data-epochs-seeded-workers-workers-2
+    data-epochs-not-made-anew-apart data-epochs-not-pairs data-epochs-not-statistics
+    data-epochs-seeded-workers-workers-2-spawn-without-model
     data-epochs-weighted data-not-copied-workers-1 data-not-lazy-state data-not-overwritten-array data-not-overwritten-cache
     data-not-overwritten-clone data-not-overwritten-clone-spawn data-not-overwritten-constant
     data-not-overwritten-in-queue-copied data-not-overwritten-in-queue-fresh data-not-stream-endless-shuffled
     data-not-stream-hashed data-not-stream-shuffled data-overwritten-buffer-spawn data-overwritten-buffer-workers-1
     data-overwritten-collate-spawn data-overwritten-in-queue-same-spawn data-partial-caught data-ranks-alike-workers-1
-    data-ranks-alike-workers-2 data-ranks-not-evaluated data-ranks-not-parts-spawn data-ranks-not-shared-out-spawn
+    data-ranks-alike-workers-2 data-ranks-not-evaluated-spawn data-ranks-not-groups data-ranks-not-in-order data-ranks-not-parts-spawn data-ranks-not-shared-out-spawn
     data-ranks-not-stream-evaluated data-ranks-not-stream-skipped data-ranks-shuffled-learned-spawn
-    data-ranks-stream-workers-0 data-rewritten-not-clone data-rewritten-not-fresh
+    data-ranks-stream-forkserver data-ranks-stream-workers-0 data-rewritten-not-clone data-rewritten-not-fresh
     data-rewritten-not-lockstep-strategy-file_system data-rewritten-not-pool-one-by-one data-rewritten-not-ring-in-turn
     data-rewritten-ring data-settings-epoch data-settings-not-unread data-settings-transform dies-rank-exits
     dies-rank-monitored exhausted-fork-file_system healthy-busy-trainer healthy-large-fork-file_system

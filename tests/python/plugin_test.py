@@ -106,7 +106,7 @@ class PluginTest(unittest.TestCase):
         # waits for its controller, might release a lock as well as the main thread.
         outcome = "failure", r"not done after 2 s\n(.|\n)*\(test_hangs_without_workers"
         of_each_kind = ("test_keeps_workers", "test_keeps_a_file", "test_worker_crashes")
-        self.check("-n", "2", "-k", "test_healthy or keeps_a or keeps_workers or crashes or hangs_without or after_all",
+        self.check("-n", "2", "-k", "healthy_pool or healthy_with_a or keeps_a or keeps_workers or crashes or hangs_without or after_all",
                    expected={**{name: EXPECTED[name] for name in of_each_kind}, "test_hangs_without_workers": outcome})
 
     def test_it_does_nothing_unless_asked(self):
@@ -161,7 +161,7 @@ class PluginTest(unittest.TestCase):
         if subprocess.run([*container, "true"], capture_output=True, check=False).returncode:
             self.skipTest("user namespaces are not allowed here")
         self.check_end_of_session("test_hangs_with_the_gil", *container)
-        status, outcomes, output = run_pytest("--dlprobe", "-k", "healthy and not file_system", HERE / "loaders.py",
+        status, outcomes, output = run_pytest("--dlprobe", "-k", "healthy_pool or healthy_with_a or healthy_worker", HERE / "loaders.py",
                                               before=container)
         self.assertEqual((status, {outcome for outcome, _ in outcomes.values()}), (0, {"passed"}), output)
 
