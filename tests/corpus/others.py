@@ -254,7 +254,30 @@ def memory():
     yield fine("columns-within-limit", "recsys_events.py --columns", **limited)
 
 
+def data():
+    """Data that repeat, lack, or are long in coming."""
+    torch = {"needs": "torch"}
+    ends = {"dlprobe_options": [], "leaves_job": False, "exit_codes": (0,), **WARNS}
+    yield watched("archive-fetched-in-part", "xray_folder.py --lost 85", "DLP0607", **ends, **torch)
+    yield fine("archive-fetched-whole", "xray_folder.py", **torch)
+    yield fine("archive-with-gaps", "xray_folder.py --lost 10", **torch)
+    yield watched("shards-for-every-worker", "shard_stream.py", "DLP0802", **ends, **torch)
+    yield fine("shards-of-each-worker", "shard_stream.py own", **torch)
+    yield fine("rows-of-each-worker", "shard_stream.py dealt", **torch)
+    numpy = {"modules": ("numpy",)}
+    yield watched("paths-of-one-stream", "option_prices.py", "DLP0801", **ends, **numpy)
+    yield fine("stream-for-each-task", "option_prices.py --stream-per-task", **numpy)
+    yield fine("stream-for-each-process", "option_prices.py --stream-per-process", **numpy)
+    busy = {"dlprobe_options": ["--for", "40s"], **WARNS, **torch}
+    yield watched("too-few-speakers", "speaker_batches.py --speakers 10", "DLP0315", **busy)
+    yield fine("speakers", "speaker_batches.py", **torch)
+    yield watched("edits-that-step-over-the-last", "edited_documents.py 3", "DLP0315", **busy)
+    yield fine("edits", "edited_documents.py", **torch)
+    yield fine("edits-in-fives", "edited_documents.py 5", **torch)
+
+
 def programs_of_others():
+    yield from data()
     yield from lost_peers()
     yield from limits()
     yield from memory()
