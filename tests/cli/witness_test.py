@@ -96,6 +96,9 @@ PROGRAMS = {  # name -> text; __name__ is "__main__", __file__ ends in prog.py
                "    print(len(got), type(got[5]), got[5].requires_grad, p.exitcode)\n",
     "exit of a rank": "try: import torch.distributed\nexcept ImportError: raise SystemExit('no torch')\nimport sys\n"
                       "try: sys.exit(4)\nexcept SystemExit as left: print(left)\nsys.exit(5)\n",
+    "pool of a manager": "import multiprocessing\nif __name__ == '__main__':\n"
+                         "    with multiprocessing.Manager() as manager, manager.Pool(1) as pool:\n"
+                         "        print(pool.apply_async(abs, (-3,)).get())\n",
     "names": "import logging, multiprocessing, sys, threading, warnings\n"
              "print('sitecustomize' in sys.modules, sys.path, sys.excepthook is sys.__excepthook__,\n"
              "      threading.excepthook is threading.__excepthook__)\n"

@@ -65,10 +65,8 @@ class _Success:
     """That of a pool's results, in its place: a task that works does no more than set it."""
 
     def __get__(self, result, owner=None):
-        try:
-            return result.__dict__["_success"]
-        except (AttributeError, KeyError):
-            raise AttributeError("_success")
+        # Not yet set it has a value, too: a manager asks for each name that dir() gives of what it serves.
+        return self if result is None else result.__dict__.get("_success")
 
     def __set__(self, result, value):
         result.__dict__["_success"] = value
