@@ -13,10 +13,10 @@ namespace dlprobe {
 
 /// How many descriptors and mappings the processes of a tree have, and what they lead to.
 ///
-/// The number is read at each sample (of a tree of more than 256 processes only that of those that
-/// take part in the loader, and of the others once a second); what they lead to at most once a
-/// second, where the number has changed, within 0.2 % of a core; a closer look is taken where it
-/// grows or comes near the limit. Not thread-safe.
+/// The number is read at each sample, but of those that rest (of a tree of more than 256 processes
+/// only that of those that take part in the loader, and of the others once a second); what they
+/// lead to at most once a second, where the number has changed, within 0.2 % of a core; a closer
+/// look is taken where it grows or comes near the limit. Not thread-safe.
 class DescriptorWatch {
  public:
   /// `reader` must outlive it.

@@ -22,6 +22,12 @@ constexpr nanoseconds kAllThreadsPeriod = seconds(1);
 constexpr int32_t kFewThreads = 64;
 constexpr size_t kMostOwnPids = 20'000;  ///< of a job that starts processes without end
 
+/// In a large tree a process rests whose stat has said the same so often: it is read at one of
+/// three ticks. Its end wakes by its pidfd.
+constexpr size_t kMostOfSmallTree = 16;
+constexpr uint32_t kSameToRest = 5;
+constexpr uint32_t kTicksOfRest = 3;
+
 /// At each tick only where its memory moved: stat says so more cheaply.
 void put_memory(TrackedProcess& process, bool is_due, ProcessSample& sample) {
   static const auto page_size = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -217,6 +223,7 @@ void ProcessTree::prune() {
     member_pids_.erase(process.key.pid);
     it = members_.erase(it);
   }
+  if (dead_.empty()) return;
   // Of the dead, roles need: the parents of the living, and one worker of each living trainer.
   std::set<ProcessKey> needed;
   for (const auto& [key, process] : members_) {
@@ -230,28 +237,12 @@ void ProcessTree::prune() {
   });
 }
 
-void ProcessTree::sample(DeadlineReader& reader, bool statm_of_all) {
+void ProcessTree::sample(DeadlineReader& reader, bool of_all) {
+  ++ticks_;
   for (auto& [key, process] : members_) {
     if (process.vanished) continue;
-    const PidStat before = process.last_stat;
-    if (const auto status = read_stat(process); !status) {
-      if (status.error().code == ErrorCode::kVanished) {
-        process.vanished = true;
-      } else {
-        errors_.push_back(status.error());
-      }
-      continue;
-    }
-    if (before.ppid != process.last_stat.ppid) {
-      // Whose child it was tells more than who reaps it now.
-      if (is_member(process.last_stat.ppid)) process.info.ppid = process.last_stat.ppid;
-      process.info.orphaned = is_orphan(machine_, process.last_stat);
-      process.info_changed = true;
-    }
-    if (identity_changed(before, process.last_stat)) {
-      read_info(process, reader, errors_);
-      roles_stale_ = true;
-    }
+    process.pace.rests = !of_all && may_rest(process);
+    if (!process.pace.rests && !read_anew(process, reader)) continue;
     const PidStat& stat = process.last_stat;
     ProcessSample sample;
     sample.key = key;
@@ -262,9 +253,40 @@ void ProcessTree::sample(DeadlineReader& reader, bool statm_of_all) {
     sample.minor_faults = stat.memory.minor_faults;
     sample.major_faults = stat.memory.major_faults;
     sample.threads = stat.threads;
-    put_memory(process, statm_of_all, sample);
+    put_memory(process, of_all, sample);
     process.sample = std::move(sample);
   }
+}
+
+bool ProcessTree::is_large() const {
+  return members_.size() > kMostOfSmallTree;
+}
+
+bool ProcessTree::may_rest(const TrackedProcess& process) const {
+  const bool is_its_tick = (ticks_ + static_cast<uint32_t>(process.key.pid)) % kTicksOfRest == 0;
+  return is_large() && process.pidfd && process.pace.same >= kSameToRest && !is_its_tick;
+}
+
+// False: there is nothing new to be had of it.
+bool ProcessTree::read_anew(TrackedProcess& process, DeadlineReader& reader) {
+  const PidStat before = process.last_stat;
+  if (const auto status = read_stat(process); !status) {
+    process.vanished = status.error().code == ErrorCode::kVanished;
+    if (!process.vanished) errors_.push_back(status.error());
+    return false;
+  }
+  process.pace.same = before == process.last_stat ? process.pace.same + 1 : 0;
+  if (before.ppid != process.last_stat.ppid) {
+    // Whose child it was tells more than who reaps it now.
+    if (is_member(process.last_stat.ppid)) process.info.ppid = process.last_stat.ppid;
+    process.info.orphaned = is_orphan(machine_, process.last_stat);
+    process.info_changed = true;
+  }
+  if (identity_changed(before, process.last_stat)) {
+    read_info(process, reader, errors_);
+    roles_stale_ = true;
+  }
+  return true;
 }
 
 void ProcessTree::note_layout(TrackedProcess& process) const {

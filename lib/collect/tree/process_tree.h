@@ -25,9 +25,10 @@ class ProcessTree {
   void discover(DeadlineReader& reader);
 
   /// Reads stat of every member into its sample, and statm where stat says that its memory has
-  /// moved or `statm_of_all`. A member that has another program, name or parent now has its info
-  /// read anew.
-  void sample(DeadlineReader& reader, bool statm_of_all);
+  /// moved, or of all. A member that has another program, name or parent now has its info read
+  /// anew. In a large tree those that have long stood still are read at each third call alone,
+  /// unless `of_all`.
+  void sample(DeadlineReader& reader, bool of_all);
 
   /// Gives every member its role; marks those whose info changed by it.
   void update_roles();
@@ -52,6 +53,9 @@ class ProcessTree {
   /// A member that has not ended.
   bool lives(const ProcessKey& key) const;
 
+  /// Whether it has so many members that what stands still is looked at less often.
+  bool is_large() const;
+
   /// What could not be read since the last call.
   std::vector<Error> take_errors() { return std::exchange(errors_, {}); }
 
@@ -65,6 +69,8 @@ class ProcessTree {
   void add_children(std::string_view pids, const ProcessKey& parent);
   bool is_member(int32_t pid) const;
   void prune();
+  bool may_rest(const TrackedProcess& process) const;
+  bool read_anew(TrackedProcess& process, DeadlineReader& reader);
   void note_layout(TrackedProcess& process) const;
 
   Machine machine_;
@@ -78,6 +84,7 @@ class ProcessTree {
   std::vector<Error> errors_;
   std::unique_ptr<const KeptFile> load_average_;
   std::string last_pid_;
+  uint32_t ticks_ = 0;
   bool children_files_ = true;  ///< the kernel offers task/TID/children
   bool threads_owed_ = false;   ///< children of other threads were left for later
   bool roles_stale_ = true;

@@ -25,6 +25,7 @@ constexpr BootNs kLongWalkPeriod = 10'000'000'000;
 /// Who has touched no new page has nothing new to show, but what others did with pages it shares.
 constexpr uint64_t kFewFaults = 512;
 constexpr BootNs kIdlePeriod = 2'000'000'000;
+constexpr BootNs kIdlePeriodInLargeTree = 2 * kIdlePeriod;
 
 BootNs expected_walk(const TrackedProcess& process) {
   const uint64_t rss = process.sample.rss_bytes.value_or(0);
@@ -33,16 +34,17 @@ BootNs expected_walk(const TrackedProcess& process) {
 
 /// Page faults since its last look; who has had none goes first.
 uint64_t faults_to_show(const TrackedProcess* process) {
-  if (process->pss_read_at == 0) return UINT64_MAX;
+  if (process->pss.at == 0) return UINT64_MAX;
   const uint64_t now = process->sample.minor_faults;
-  return now - std::min(now, process->pss_read_faults);
+  return now - std::min(now, process->pss.faults);
 }
 
-bool is_due(const TrackedProcess& process, BootNs now) {
-  if (process.pss_read_at == 0) return true;
-  const BootNs since = now - process.pss_read_at;
+bool is_due(const ProcessTree& tree, const TrackedProcess& process, BootNs now) {
+  if (process.pss.at == 0) return true;
+  const BootNs since = now - process.pss.at;
   if (expected_walk(process) > kLongWalk && since < kLongWalkPeriod) return false;
-  return faults_to_show(&process) >= kFewFaults || since >= kIdlePeriod;
+  const BootNs idle = tree.is_large() ? kIdlePeriodInLargeTree : kIdlePeriod;
+  return faults_to_show(&process) >= kFewFaults || since >= idle;
 }
 
 void read_status(ProcessTree& tree, TrackedProcess& process) {
@@ -116,7 +118,7 @@ void SecondTier::read_pss(ProcessTree& tree, BootNs now) {
   budget_.refill(now);
   std::vector<TrackedProcess*> queue;
   for (auto& [key, process] : tree.members()) {
-    if (is_alive(process) && expected_walk(process) <= kTooLongWalk && is_due(process, now))
+    if (is_alive(process) && expected_walk(process) <= kTooLongWalk && is_due(tree, process, now))
       queue.push_back(&process);
   }
   std::ranges::stable_sort(queue, std::greater(), faults_to_show);
@@ -157,8 +159,8 @@ void SecondTier::read_pss_of(const std::vector<TrackedProcess*>& processes, Boot
         chain(rollup, [](const SmapsRollup& sums) -> Observed<uint64_t> { return sums.pss_bytes; });
     // Who did not answer in time is asked again.
     if (!rollup && rollup.error().code == ErrorCode::kTimeout) continue;
-    processes[i]->pss_read_at = now;
-    processes[i]->pss_read_faults = sample.minor_faults;
+    processes[i]->pss.at = now;
+    processes[i]->pss.faults = sample.minor_faults;
     if (!rollup) continue;
     sample.pss_anon_bytes = rollup->pss_anon_bytes;
     sample.private_bytes = rollup->private_bytes;

@@ -21,6 +21,18 @@ struct MemoryRead {
   MemoryMarks marks;
 };
 
+/// The newest look at its pages.
+struct PssRead {
+  BootNs at = 0;        ///< 0: none yet
+  uint64_t faults = 0;  ///< its minor faults then
+};
+
+/// How often a process of a large tree is read.
+struct Pace {
+  uint32_t same = 0;   ///< so many times in a row stat has said the same
+  bool rests = false;  ///< at this tick it was not read
+};
+
 /// One process that is watched, with what is kept open of it. Kept files speak of this process for
 /// ever: after its end they say kVanished, and never speak of a new process with its pid.
 struct TrackedProcess {
@@ -42,8 +54,8 @@ struct TrackedProcess {
   bool may_see_memory = false;  ///< the kernel shows its addresses, so also its exit code
   bool info_changed = true;
   BootNs children_scanned_at = 0;  ///< of all its threads
-  BootNs pss_read_at = 0;
-  uint64_t pss_read_faults = 0;  ///< its minor faults at that look
+  PssRead pss;
+  Pace pace;
   std::optional<BootNs> ended_at;
   bool vanished = false;  ///< reaped
   bool exit_recorded = false;
