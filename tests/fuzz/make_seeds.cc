@@ -14,8 +14,10 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/stacks/python/layout.h"
+#include "lib/stacks/python/value_layout.h"
 #include "tests/fuzz/read_one.h"
 #include "tests/unit/stacks/python_image.h"
 
@@ -69,7 +71,11 @@ std::string described_python(PythonImage::Kind kind, bool has_symbols) {
 /// A Python of a version whose fields are in a table.
 class TabledPython {
  public:
-  TabledPython(int minor, PythonLayout layout) : layout_(layout) {
+  TabledPython(int minor, PythonLayout layout, PythonValueLayout values)
+      : layout_(layout),
+        values_(values),
+        has_old_values_(values.old_keys),
+        has_tagged_ints_(minor >= 12) {
     memory_.map(fuzz::kRuntime, 0x1000);
     memory_.set(fuzz::kPyVersion, 0x03000000U | static_cast<uint32_t>(minor) << 16U | 0x5f0U);
     memory_.set(fuzz::kRuntime + layout.runtime.interpreters_head, kInterpreter);
@@ -77,11 +83,11 @@ class TabledPython {
     memory_.set(fuzz::kRuntime + layout.runtime.interpreters_head + 8, kInterpreter);
     memory_.map(kInterpreter, 0x4000);
     memory_.set(kInterpreter + layout.interpreter.threads_head, kThread);
-    memory_.set(kInterpreter + layout.interpreter.modules, object("dict"));
     memory_.map(kThread, 0x200);
     memory_.set(kThread + layout.thread.interpreter, kInterpreter);
     memory_.set(kThread + layout.thread.thread_id, uint64_t{0x7f00});
     add_frames();
+    memory_.set(kInterpreter + layout.interpreter.modules, modules());
   }
   const FakeMemory& memory() const { return memory_; }
 
@@ -95,31 +101,122 @@ class TabledPython {
     next_ += (count + 15) / 16 * 16;
     return address;
   }
-  uint64_t object(const std::string& type) {
-    const uint64_t name = allocate(32);
-    memory_.set_text(name, type);
-    const uint64_t type_object = allocate(0x100);
-    memory_.set(type_object + layout_.object.type_name, name);
-    const uint64_t address = allocate(0x200);
-    memory_.set(address + layout_.object.type, type_object);
+  // The bits of tp_flags that tell what it is.
+  enum Flag : unsigned { kNone, kInt = 24, kList, kTuple, kStr = 28, kDict, kException, kType };
+
+  uint64_t object(const std::string& type, Flag flag = kNone) {
+    const uint64_t address = allocate(0x100);
+    memory_.set(address + layout_.object.type, type_named(type, flag));
     return address;
   }
+  // All have one class, whose own class it is itself.
+  uint64_t type_named(const std::string& type, Flag flag) {
+    uint64_t& address = types_[type];
+    if (address != 0) return address;
+    address = allocate(0x380);
+    const uint64_t name = allocate(32);
+    memory_.set_text(name, type);
+    memory_.set(address + layout_.object.type,
+                type == "type" ? address : type_named("type", kType));
+    memory_.set(address + layout_.object.type_name, name);
+    memory_.set(address + kFlags, uint64_t{1} << flag);
+    return address;
+  }
+  // As names are: the same text is the same object.
   uint64_t text(const std::string& ascii) {
-    const uint64_t address = allocate(0x80);
+    uint64_t& address = texts_[ascii];
+    if (address != 0) return address;
+    address = object("str", kStr);
     memory_.set(address + layout_.unicode.length, uint64_t{ascii.size()});
     memory_.set(address + layout_.unicode.state, (1U | 1U << 3U | 1U << 4U)
                                                      << layout_.unicode.kind_bit);
     memory_.set_text(address + layout_.unicode.ascii_size, ascii);
     return address;
   }
+  uint64_t sequence(const std::string& type, Flag flag, const std::vector<uint64_t>& items) {
+    const uint64_t address = object(type, flag);
+    const uint64_t place = flag == kTuple ? address + 24 : allocate(0x40);
+    memory_.set(address + 16, uint64_t{items.size()});
+    if (flag == kList) memory_.set(address + 24, place);
+    for (size_t i = 0; i < items.size(); ++i)
+      memory_.set(place + 8 * i, items[i]);
+    return address;
+  }
+  uint64_t dict(const std::map<std::string, uint64_t>& items) {
+    const uint64_t address = object("dict", kDict);
+    const uint64_t keys = allocate(0x100);
+    memory_.set(address + 16, uint64_t{items.size()});
+    memory_.set(address + 32, keys);
+    memory_.set(keys + 8, has_old_values_ ? uint64_t{8} : uint64_t{3} << 8U);
+    memory_.set(keys + (has_old_values_ ? 32 : 24), uint64_t{items.size()});
+    uint64_t entry = keys + (has_old_values_ ? 48 : 40);
+    for (const auto& [key, value] : items) {
+      memory_.set(entry, std::array<uint64_t, 3>{1, text(key), value});
+      entry += 24;
+    }
+    return address;
+  }
+  // One of a class whose instances have a dict, behind their head.
+  uint64_t instance(const std::string& type, const std::map<std::string, uint64_t>& attributes) {
+    const uint64_t address = object(type);
+    memory_.set(type_named(type, kNone) + 288, uint64_t{16});
+    memory_.set(address + 16, dict(attributes));
+    return address;
+  }
+  uint64_t module(const std::map<std::string, uint64_t>& names) {
+    const uint64_t address = object("module");
+    memory_.set(address + 16, dict(names));
+    return address;
+  }
+  uint64_t counter() {
+    const uint64_t address = object("itertools.count");
+    memory_.set(address + 16, uint64_t{5});
+    return address;
+  }
+  // An exception with a traceback of one frame, which an object has from 3.11 on.
+  uint64_t raised() {
+    uint64_t place = frame(code(), 0);
+    if (!has_old_values_) {
+      const uint64_t object_of_frame = object("frame");
+      memory_.set(object_of_frame + 24, place);
+      place = object_of_frame;
+    }
+    const uint64_t traceback = object("traceback");
+    memory_.set(traceback + 24, place);
+    memory_.set(traceback + 32, int32_t{2});
+    const uint64_t error = object("ValueError", kException);
+    memory_.set(error + (has_old_values_ ? 32 : 40), traceback);
+    return error;
+  }
+  // A program with a list, a future that failed, and processes of multiprocessing.
+  uint64_t modules() {
+    const uint64_t error = raised();
+    const uint64_t seen = sequence("list", kList, {text("a"), sequence("tuple", kTuple, {error})});
+    const uint64_t ended = instance("Future", {{"_exception", error}});
+    return dict({{"__main__", module({{"ended", ended}, {"seen", seen}})},
+                 {"multiprocessing.process", module({{"_process_counter", counter()}})}});
+  }
+  // Two batches were taken from a loader.
+  uint64_t loop() {
+    const uint64_t two = object("int", kInt);
+    memory_.set(two + 16, std::array<uint64_t, 2>{has_tagged_ints_ ? 8U : 1U, 2});
+    const uint64_t address = object("enumerate");
+    memory_.set(address + 24, instance("_MultiProcessingDataLoaderIter", {{"_num_yielded", two}}));
+    return address;
+  }
   uint64_t code() {
     const uint64_t address = object("code");
+    const uint64_t names = sequence("tuple", kTuple, {text("loop")});
+    memory_.set(address + values_.locals_names, names);
+    memory_.set(address + values_.code_names, names);
     memory_.set(address + layout_.code.file, text("a.py"));
     memory_.set(address + layout_.code.name, text("work"));
     if (layout_.code.qualified_name) {
       memory_.set(address + *layout_.code.qualified_name, text("A.work"));
     }
     memory_.set(address + layout_.code.first_line, int32_t{7});
+    memory_.set(address + layout_.code.stack_size, int32_t{1});
+    if (layout_.code.locals_count) memory_.set(address + *layout_.code.locals_count, int32_t{1});
     const uint64_t lines = allocate(0x40);
     memory_.set(lines + layout_.object.bytes_size, uint64_t{6});
     memory_.set(lines + layout_.object.bytes_data, std::array<uint8_t, 6>{0xd1, 0, 0, 0xd9, 0, 0});
@@ -127,7 +224,9 @@ class TabledPython {
     return address;
   }
   uint64_t frame(uint64_t code, uint64_t previous) {
-    const uint64_t address = allocate(0x100);
+    const uint64_t address = allocate(0x200);
+    memory_.set(address + values_.frame_globals, dict({{"loop", text("data/a.bin")}}));
+    memory_.set(address + values_.frame_locals, loop());
     memory_.set(address + layout_.frame.code, code);
     memory_.set(address + layout_.frame.previous, previous);
     if (layout_.code.instructions) {
@@ -149,9 +248,16 @@ class TabledPython {
     memory_.set(place, inner);
   }
 
+  static constexpr uint64_t kFlags = 168;  ///< tp_flags
+
   PythonLayout layout_;
+  PythonValueLayout values_;
+  bool has_old_values_;
+  bool has_tagged_ints_;
   FakeMemory memory_;
   uint64_t next_ = fuzz::kObjects;
+  std::map<std::string, uint64_t> types_;
+  std::map<std::string, uint64_t> texts_;
 };
 
 /// An executable's .eh_frame_hdr and .eh_frame: one function, whose frame is found by `program`.
@@ -295,10 +401,12 @@ std::map<std::string, std::string> seeds() {
       {"futex/rwlock", futex_process(FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 3, 3, {3, 0, 0, 0, 4711, 0})},
       {"unix_sockets/listening", unix_sockets()}};
   for (const int minor : {8, 10, 11, 12}) {
-    const auto layout = python_layout({.major = 3, .minor = minor, .micro = 5});
-    if (!layout) continue;
+    const PythonVersion version{.major = 3, .minor = minor, .micro = 5};
+    const auto layout = python_layout(version);
+    const auto values = python_value_layout(version);
+    if (!layout || !values) continue;
     all["python/3." + std::to_string(minor)] =
-        '\0' + bytes_of(TabledPython(minor, *layout).memory());
+        '\0' + bytes_of(TabledPython(minor, *layout, *values).memory());
   }
   return all;
 }

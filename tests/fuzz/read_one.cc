@@ -28,10 +28,15 @@
 #include "lib/stacks/native/process_group.h"
 #include "lib/stacks/native/symbol_source.h"
 #include "lib/stacks/native/unwinder.h"
+#include "lib/stacks/python/containers.h"
+#include "lib/stacks/python/frame_texts.h"
 #include "lib/stacks/python/frames.h"
+#include "lib/stacks/python/futures.h"
 #include "lib/stacks/python/line_table.h"
+#include "lib/stacks/python/loading.h"
 #include "lib/stacks/python/runtime.h"
 #include "lib/stacks/python/tasks.h"
+#include "lib/stacks/python/values.h"
 #include "tests/support/fake_files.h"
 
 namespace dlprobe {
@@ -180,6 +185,29 @@ void read_lines(Bytes bytes) {
   }
 }
 
+/// What the names of the program and of its frames lead to.
+void ask_values(const Memory& memory, const PythonRuntime& runtime, PythonCodeCache& cache,
+                const std::vector<PythonThread>& threads) {
+  const auto layout = python_value_layout(runtime.version);
+  if (!layout) return;
+  PythonContainers containers(memory, runtime, *layout);
+  for (const PythonContainer& container : containers.list(threads)) {
+    [[maybe_unused]] const auto name = containers.name_of(container);
+    [[maybe_unused]] const auto type = containers.type_of(container);
+    [[maybe_unused]] const auto user = containers.user_of(container);
+    [[maybe_unused]] const auto size = containers.newest_item_bytes(container);
+  }
+  PythonFrameTexts texts(memory, runtime, *layout);
+  for (const PythonThread& thread : threads) {
+    [[maybe_unused]] const auto loading = read_python_loading(memory, runtime, *layout, thread);
+    for (const PythonFramePlace& place : thread.places)
+      texts.add(place);
+  }
+  const uint64_t object = PythonValues(memory, runtime, *layout).global("__main__", "ended");
+  [[maybe_unused]] const auto failed = read_failed_task(memory, runtime, cache, object);
+  [[maybe_unused]] const auto how = PythonFutures(memory, runtime, *layout, cache).read(object);
+}
+
 /// One byte: whether the program has symbols.
 size_t read_python(Bytes bytes) {
   read_lines(bytes);
@@ -192,6 +220,7 @@ size_t read_python(Bytes bytes) {
   const auto stacks = read_python_stacks(memory, **runtime, cache);
   if (!stacks) return 0;
   [[maybe_unused]] const auto again = read_python_stacks(memory, **runtime, cache, stacks->threads);
+  ask_values(memory, **runtime, cache, stacks->threads);
   if (stacks->threads.empty()) return 0;
   const PythonThread& thread = stacks->threads.front();
   [[maybe_unused]] const auto task = read_waiting_task(memory, **runtime, cache, thread.main_task);
