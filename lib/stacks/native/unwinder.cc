@@ -22,9 +22,11 @@ namespace dlprobe {
 namespace {
 
 constexpr size_t kMostFrames = 4096;
-// Of memory that one walk reads. A frame takes some hundreds at the most, but a DWARF expression
-// may jump back (DW_OP_skip), and libunwind follows it without end.
-constexpr size_t kMostWords = 1'000'000;
+// Of memory that one walk reads. A frame takes some hundreds, of a function with a long program
+// some ten thousands, but a DWARF expression may jump back (DW_OP_skip), and libunwind follows it
+// without end.
+constexpr size_t kMostWords = 100'000;
+constexpr size_t kWordsOfFrame = 1'000;
 constexpr uint8_t kEncodingUdata4 = 0x03;         // DW_EH_PE_udata4
 constexpr uint8_t kEncodingDatarelSdata4 = 0x3b;  // DW_EH_PE_datarel | DW_EH_PE_sdata4
 
@@ -280,6 +282,7 @@ NativeStack Unwinder::unwind(const Registers& registers) {
   stack.program_counters.push_back(registers.program_counter);
   while (stack.program_counters.size() < kMostFrames) {
     state_->unreadable.reset();
+    state_->words_left += kWordsOfFrame;
     uint64_t address = stack.program_counters.back();
     const int step = step_to_caller(cursor, address);
     if (step < 0) {
