@@ -45,6 +45,11 @@ std::optional<OpenMpPool> pool_of(const LibraryImage& image, const Mapping& mapp
   return read_openmp_pool(image.memory, *bias + *function, *image.main_thread);
 }
 
+bool is_main_that_long_waits(const ProcessSnapshot& process, const ThreadSnapshot& thread) {
+  constexpr BootNs kLongWait = 3 * kSecond;
+  return thread.tid == process.key.pid && process.at - thread.blocked_since >= kLongWait;
+}
+
 bool is_of_interest(std::string_view variable) {
   return tells_job_rank(variable) || tells_flight_dump(variable);
 }
@@ -176,16 +181,13 @@ void ProcessLook::want_names(ProcessSnapshot& snapshot, FunctionNames& names) co
 }
 
 void ProcessLook::refine(ProcessSnapshot& snapshot) const {
-  constexpr BootNs kLongWait = 3 * kSecond;
   const PointerScan scan(*image_.machine.processes, image_.main_thread, image_.space);
   for (ThreadSnapshot& thread : snapshot.threads) {
     if (thread.futex) refine_by_stack(*thread.futex, thread.stack, image_.memory);
     image_.python.merge(thread);
     image_.python.find_tasks(thread, scan, snapshot.failed_tasks);
-    if (thread.tid == snapshot.key.pid && snapshot.at - thread.blocked_since >= kLongWait) {
-      image_.python.find_failed_futures(thread, scan, snapshot.failed_tasks);
-      if (rank_ && !image_.target.is_worker) image_.python.find_loading(snapshot);
-    }
+    if (is_main_that_long_waits(snapshot, thread) && rank_ && !image_.target.is_worker)
+      image_.python.find_loading(snapshot);
     if (thread.wait.files.empty() && may_be_in_sleep(thread.wait))
       add_named_file(image_.machine, *image_.target.directory, image_.python.texts_of(thread.tid),
                      thread.wait);
@@ -202,6 +204,11 @@ void ProcessLook::find_locks(ProcessSnapshot& snapshot, bool with_shared,
   LockLook(*image_.machine.processes, image_.main_thread, image_.space, image_.memory,
            image_.python)
       .look(snapshot, with_shared, parts_->seen.stack_pointers, places);
+  const PointerScan scan(*image_.machine.processes, image_.main_thread, image_.space);
+  for (const ThreadSnapshot& thread : snapshot.threads) {
+    if (is_main_that_long_waits(snapshot, thread))
+      image_.python.find_failed_futures(thread, scan, snapshot.failed_tasks);
+  }
 }
 
 void ProcessLook::mark_those_who_moved_on(ProcessSnapshot& snapshot) const {

@@ -40,6 +40,13 @@ bool waits_in_loop(const PythonThread& thread) {
          is_of_standard_library(thread.frames.front().file, "selectors.py");
 }
 
+/// A lock of Python, and not within a class of `threading` whose waiters are woken by it.
+bool waits_for_lock(const FutexWait& futex, const PythonThread& thread) {
+  const bool is_lock = futex.kind == LockKind::kSemaphore || futex.kind == LockKind::kPythonMutex;
+  return is_lock && !futex.python_type.empty() && !thread.frames.empty() &&
+         !is_of_standard_library(thread.frames.front().file, "threading.py");
+}
+
 void add_task(std::vector<StackFrame> stack, bool is_main, std::vector<WaitingTasks>& tasks) {
   const auto same = std::ranges::find(tasks, stack, &WaitingTasks::stack);
   if (same == tasks.end()) {
@@ -198,7 +205,9 @@ void PythonLook::find_tasks(ThreadSnapshot& thread, const PointerScan& scan,
 void PythonLook::find_failed_futures(const ThreadSnapshot& thread, const PointerScan& scan,
                                      std::vector<FailedTasks>& failed) const {
   const bool waits = thread.futex && !thread.futex->shared && !thread.futex->timed;
-  if (!waits || !runtime_ || runtime_->free_threaded || !by_tid_.contains(thread.tid)) return;
+  const auto found = by_tid_.find(thread.tid);
+  if (!waits || !runtime_ || runtime_->free_threaded || found == by_tid_.end()) return;
+  if (waits_for_lock(*thread.futex, found->second)) return;  // no other thread is to wake it
   const auto layout = python_value_layout(runtime_->version);
   if (!layout) return;
   PythonFutures futures(*memory_, *runtime_, *layout, *codes_);

@@ -66,8 +66,8 @@ class PythonLook {
   void find_tasks(ThreadSnapshot& thread, const PointerScan& scan,
                   std::vector<FailedTasks>& failed) const;
 
-  /// After assign(): of a main thread that waits for another one, without end: the futures of
-  /// concurrent.futures that have failed. CPython 3.8 to 3.13.
+  /// After LockLook: of a main thread that waits for another one to wake it, without end: the
+  /// futures of concurrent.futures that have failed. CPython 3.8 to 3.13.
   void find_failed_futures(const ThreadSnapshot& thread, const PointerScan& scan,
                            std::vector<FailedTasks>& failed) const;
 
