@@ -54,6 +54,8 @@ Expected<FdInfo> parse_fdinfo(std::string_view text) {
     info.scm_fds = parse_int<uint64_t>(*in_flight);
     if (!info.scm_fds) return malformed(kFdinfo, "scm_fds", *in_flight);
   }
+  if (const auto id = find_value(text, "eventfd-id"))
+    info.eventfd_id = parse_int<uint64_t>(*id).value_or(0);
   DLP_TRY(info.epoll_targets, parse_epoll_targets(text));
   return info;
 }

@@ -17,6 +17,7 @@ struct FdInfo {
   /// The open file has a lock of flock(2), or the process one of fcntl(2) ("lock:").
   bool holds_lock = false;
   std::vector<int32_t> lock_takers;    ///< the processes that took these locks
+  uint64_t eventfd_id = 0;             ///< of an eventfd, on this machine; 0: none, or not told
   std::vector<int32_t> epoll_targets;  ///< of an epoll: the descriptors it watches ("tfd:")
 
   bool operator==(const FdInfo&) const = default;

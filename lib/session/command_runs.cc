@@ -387,6 +387,12 @@ void CommandRuns::tell_what_is_asked() {
 void CommandRuns::tell_stuck() {
   if (subject_.watch && subject_.watch->when_hung)
     subject_.watch->when_hung(context_.recorder.recording());
+  was_told_early_ = true;
+}
+
+void CommandRuns::tell_moves_again(BootNs stood) {
+  if (subject_.watch && subject_.watch->when_moving_again)
+    subject_.watch->when_moving_again(std::chrono::nanoseconds(stood));
 }
 
 // A command may be no Python at all, start its interpreters with an environment of their own, or

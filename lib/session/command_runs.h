@@ -51,6 +51,7 @@ class CommandRuns final : private WatchGuide {
   std::optional<BootNs> in_vain_since() override;
   bool is_stuck() override;
   void tell_stuck() override;
+  void tell_moves_again(BootNs stood) override;
 
   RunContext& context_;
   const CommandSubject& subject_;

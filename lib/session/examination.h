@@ -28,6 +28,8 @@ struct CommandWatch {
   bool end_when_hung = false;
   /// Called at the moment when the command is found to hang.
   std::function<void(const Recording&)> when_hung;
+  /// Called when it moves again after that, with how long it had stood.
+  std::function<void(std::chrono::nanoseconds)> when_moving_again;
 };
 
 /// How often remedies are tried (`--confirm[=N]`).

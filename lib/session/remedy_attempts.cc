@@ -223,6 +223,7 @@ Expected<ExamineRequest> with_settings(const ExamineRequest& request, const Run&
   command.attempt = as;
   if (command.watch) {
     command.watch->when_hung = nullptr;
+    command.watch->when_moving_again = nullptr;
     command.watch->end_when_hung = true;
   }
   if (first.begin.trial) {

@@ -75,12 +75,26 @@ bool Standstill::wants_look() {
 bool Standstill::is_found_stuck(BootNs snapshot_at) {
   if (!tree_.target.standstill || tree_.root_ended()) return false;
   const StandstillPolicy& policy = *tree_.target.standstill;
+  tell_if_over();
   forget_if_over(policy);
   if (is_told_ || duration() < policy.judge_after || judged_ == snapshot_at) return false;
   if (!lines_.is_open() && tree_.collector.looked_for_motion_at() <= snapshot_at) return false;
   judged_ = snapshot_at;
   is_told_ = tree_.guide.is_stuck();
+  if (is_told_) told_since_ = std::max(last_moved(), quiet_from_);
   return is_told_;
+}
+
+// What ends moves for a last time.
+void Standstill::tell_if_over() {
+  constexpr BootNs kLongerThanAnEnd = 2 * kSecond;
+  if (!told_since_ || last_moved() <= *told_since_) return;
+  if (!moves_since_) moves_since_ = tree_.now();
+  if (tree_.now() - *moves_since_ < kLongerThanAnEnd) return;
+  tree_.guide.tell_moves_again(*moves_since_ - *told_since_);
+  told_since_.reset();
+  moves_since_.reset();
+  is_told_ = false;
 }
 
 // Asked once a second, for it looks at all that was recorded.

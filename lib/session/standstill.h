@@ -40,6 +40,7 @@ class Standstill {
   BootNs well_before_giving_up() const;
   BootNs wait_of_rank() const;
   BootNs duration() const;
+  void tell_if_over();
   void forget_if_over(const StandstillPolicy& policy);
 
   const WatchedTree& tree_;
@@ -50,6 +51,8 @@ class Standstill {
   int looks_ = 0;                        ///< snapshots in a row
   bool has_looked_ = false;              ///< in this standstill
   bool is_told_ = false;                 ///< that it is stuck
+  std::optional<BootNs> told_since_;     ///< since when what was told then has stood
+  std::optional<BootNs> moves_since_;    ///< again, since that was told
   std::optional<BootNs> in_vain_since_;  ///< found to be
   BootNs ask_again_at_ = 0;              ///< whether it is
 };

@@ -90,6 +90,8 @@ class WatchGuide {
   virtual bool is_stuck() { return false; }
   /// It is; told once for each standstill.
   virtual void tell_stuck() {}
+  /// What was told to be stuck moves again, after it has stood for so long.
+  virtual void tell_moves_again(BootNs /*stood*/) {}
   /// At the deadline, once: for how much longer it is worth to watch.
   virtual BootNs prolong() { return 0; }
 };

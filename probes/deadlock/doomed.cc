@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "probes/deadlock/facts.h"
+#include "probes/deadlock/ranks.h"
 #include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
@@ -18,10 +19,20 @@ bool only_lets_clients_in(const Facts& facts, const ThreadFacts& thread) {
          });
 }
 
+// The server of a manager has a thread for each client, and its main thread answers none.
+bool leaves_answers_to_others(const Facts& facts, const ThreadFacts& thread) {
+  return serves_a_manager(*thread.thread) &&
+         std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
+           return other.process == thread.process && answers_for_a_manager(*other.thread);
+         });
+}
+
 // Whether a thread may yet answer on a socket that it has: it can go on, and by more than a new
 // client of its process.
 bool may_answer(const Facts& facts, const ThreadFacts& thread) {
-  if (thread.doomed || only_lets_clients_in(facts, thread)) return false;
+  if (thread.doomed || only_lets_clients_in(facts, thread) ||
+      leaves_answers_to_others(facts, thread))
+    return false;
   const bool is_parked = thread.need.kind == NeedKind::kNotification && thread.still;
   return !is_parked || thread.need.others_may ||
          std::ranges::any_of(thread.need.providers, [&](size_t each) {

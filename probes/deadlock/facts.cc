@@ -231,6 +231,14 @@ bool is_of_group(const ThreadSnapshot& thread) {
          (is_of_gpu || library.starts_with("libtorch") || library.starts_with("libgloo"));
 }
 
+// The server of Lib/multiprocessing/resource_sharer.py, which a process starts with the first
+// tensor that it sends: it duplicates descriptors for its clients, and wakes nobody here.
+bool only_hands_out_descriptors(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "resource_sharer.py");
+  });
+}
+
 }  // namespace
 
 Facts facts_of(const Run& run, const HostFacts& host) {
@@ -248,6 +256,8 @@ Facts facts_of(const Run& run, const HostFacts& host) {
           .process = &process, .thread = &thread, .info = run.find_process(process.key)};
       one.serves_group = is_of_group(thread);
       add_history(trees, facts.machine, one);
+      if (!only_hands_out_descriptors(thread))
+        facts.wakers[process.key.pid].push_back(facts.threads.size());
       facts.threads.push_back(std::move(one));
     }
   }
@@ -523,7 +533,15 @@ Message place_of(const StackFrame* frame) {
 const StackFrame* user_frame(const ThreadSnapshot& thread) {
   const StackFrame* in_task =
       thread.tasks.empty() ? nullptr : user_frame(thread.tasks.front().stack);
-  return in_task != nullptr ? in_task : user_frame(thread.stack);
+  if (in_task != nullptr) return in_task;
+  // Beyond where a child began lies what fork copied of its parent's stack.
+  const auto& stack = thread.stack;
+  const auto begin_of_child = std::ranges::find_if(stack, [](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "process.py") &&
+           frame.function.ends_with("_bootstrap");
+  });
+  const auto found = std::find_if(stack.begin(), begin_of_child, is_of_user);
+  return found == begin_of_child ? nullptr : &*found;
 }
 
 bool same_user_frames(const ThreadSnapshot& a, const ThreadSnapshot& b) {

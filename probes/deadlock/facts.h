@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -121,6 +122,7 @@ struct Facts {
   const TreeSnapshot* last = nullptr;  ///< null: there was none
   BootNs span = 0;                     ///< from the first snapshot that counts to the last
   std::vector<ThreadFacts> threads;    ///< in the order of processes and threads
+  std::map<int32_t, std::vector<size_t>> wakers;  ///< by pid, without who wakes nobody
 
   /// Its index; kNone if there is no such thread.
   size_t find(const ProcessKey& process, int32_t tid) const;
@@ -133,6 +135,9 @@ Facts facts_of(const Run& run, const HostFacts& host);
 /// The inode by which the other end of a file is listed among TreeSnapshot::channel_ends: of a pipe
 /// its own, of a socket its peer's; nothing where that is not known.
 std::optional<uint64_t> other_end(const WaitedFile& file);
+
+/// Whether it is a pipe that the program prints to.
+bool is_standard_output(const WaitedFile& file);
 
 /// Whether it leads to the other side of a TCP connection, whose address is known.
 bool is_connection(const WaitedFile& file);

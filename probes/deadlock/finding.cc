@@ -116,6 +116,12 @@ void add_remedy_for_answer(Finding& finding, const Facts& facts, const ThreadFac
     return;
   }
   const auto& files = thread.thread->wait.files;
+  if (thread.need.relation == "read by" && !files.empty() && is_standard_output(files.front())) {
+    finding.advise(
+        "Nobody reads what it prints: let the reader of that pipe go on, or print to a file",
+        {"python train.py > train.log 2>&1"});
+    return;
+  }
   const WaitedFile* peer = connection_of(facts, thread);
   if (peer == nullptr || files.empty()) return;
   const bool is_of_thread = files.front().kind == FileKind::kEventfd;

@@ -25,7 +25,7 @@ std::string id_of(const ThreadFacts& thread) {
 
 // `roots` are the ids of the threads at which a cause was found.
 Activity activity_of(const ThreadFacts& thread, const std::set<std::string>& spinning,
-                     const std::set<std::string>& roots) {
+                     const std::set<std::string>& roots, bool is_met_idle) {
   const char state = thread.thread->state;
   if (thread.need.kind == NeedKind::kContinue) return Activity::kStopped;
   if (!thread.has_history) return Activity::kUnknown;
@@ -43,6 +43,8 @@ Activity activity_of(const ThreadFacts& thread, const std::set<std::string>& spi
     if (thread.need.kind == NeedKind::kNotification) return Activity::kIdle;
     return Activity::kWaiting;
   }
+  // It ran in between, and was not met at work.
+  if (is_met_idle) return Activity::kIdle;
   return Activity::kRunning;
 }
 
@@ -97,7 +99,7 @@ class GraphMaker {
     node.process = thread.process->key;
     node.tid = thread.thread->tid;
     node.role = thread.role();
-    node.activity = activity_of(thread, spinning_, roots_);
+    node.activity = activity_of(thread, spinning_, roots_, waits_for_task(facts_, thread));
     if (thread.still) node.since = thread.since;
     node.waits_for = thread.need.words;
     if (node.waits_for.empty() && waits_for_gpu(*thread.thread)) node.waits_for = "the GPU";
@@ -125,10 +127,16 @@ class GraphMaker {
       graph_.edges.push_back({.from = from, .to = need.object, .relation = "waits for"});
       holder_end = need.object;
     }
-    for (const size_t each : need.providers) {
-      if (!wanted_.contains(each) || is_beside_the_way(index, each)) continue;
-      WaitEdge edge{
-          .from = holder_end, .to = id_of(facts_.threads[each]), .relation = need.relation};
+    std::vector<size_t> shown = need.providers;
+    std::erase_if(shown, [&](size_t each) {
+      return !wanted_.contains(each) || is_beside_the_way(index, each);
+    });
+    std::string relation = need.relation;
+    if (shown.size() == 1 && relation.ends_with(" one of"))
+      relation = (need.providers.size() > 1 ? "maybe " : "") +
+                 relation.substr(0, relation.size() - std::string_view(" one of").size());
+    for (const size_t each : shown) {
+      WaitEdge edge{.from = holder_end, .to = id_of(facts_.threads[each]), .relation = relation};
       // Several wait for one object: its edges to the holders once.
       if (std::ranges::find(graph_.edges, edge) == graph_.edges.end()) {
         graph_.edges.push_back(std::move(edge));

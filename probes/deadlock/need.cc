@@ -15,14 +15,6 @@
 namespace dlprobe::probes::deadlock {
 namespace {
 
-// The server of Lib/multiprocessing/resource_sharer.py, which a process starts with the first
-// tensor that it sends: it duplicates descriptors for its clients, and wakes nobody here.
-bool only_hands_out_descriptors(const ThreadSnapshot& thread) {
-  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
-    return frame.python && is_of_multiprocessing(frame.file, "resource_sharer.py");
-  });
-}
-
 // Its own process has the lock of the file by which it sleeps.
 bool has_it_itself(const Facts& facts, const ThreadFacts& thread) {
   return std::ranges::any_of(facts.last->channel_ends, [&](const ChannelEnd& end) {
@@ -188,12 +180,8 @@ bool Waiter::is_beside_the_point(size_t other) const {
 }
 
 std::vector<size_t> Waiter::threads_of(int32_t pid) const {
-  std::vector<size_t> threads;
-  for (size_t i = 0; i < facts_.threads.size(); ++i)
-    if (facts_.threads[i].process->key.pid == pid &&
-        !only_hands_out_descriptors(*facts_.threads[i].thread))
-      threads.push_back(i);
-  return threads;
+  const auto found = facts_.wakers.find(pid);
+  return found == facts_.wakers.end() ? std::vector<size_t>() : found->second;
 }
 
 std::string Waiter::object_id(std::string_view what, uint64_t address) const {

@@ -36,13 +36,15 @@ class ChannelNeed : public Waiter {
     for (const WaitedFile& file : files) {
       if (const auto end = other_end(file)) {
         is_channel = add_ends(*end, for_data, need) || is_channel;
+      } else if (is_shared_eventfd(file)) {
+        is_channel = add_ends(file.inode, for_data, need) || is_channel;
       } else {
         need.others_may = true;
       }
     }
     const WaitedFile& first = files.front();
     need.words = words_of_wait(for_data);
-    if (other_end(first)) {
+    if (other_end(first) || is_shared_eventfd(first)) {
       const OwnWords channel = own(to_string(first.kind)) + " " + own(first.inode);
       need.object = channel;
       need.label = channel;
@@ -62,6 +64,14 @@ class ChannelNeed : public Waiter {
   }
 
  private:
+  // Between processes. Within one a library wakes its threads by it, as it likes (gRPC, libuv).
+  bool is_shared_eventfd(const WaitedFile& file) const {
+    return file.kind == FileKind::kEventfd && file.inode != 0 &&
+           std::ranges::any_of(facts_.last->channel_ends, [&](const ChannelEnd& end) {
+             return end.inode == file.inode && end.pid != waiter_.process->key.pid;
+           });
+  }
+
   Message words_of_wait(bool for_data) const {
     const auto& files = thread_.wait.files;
     if (files.size() > 1) return "one of " + counted(files.size(), "file");
@@ -142,7 +152,7 @@ class ChannelNeed : public Waiter {
   // Who has the other end of a pipe or socket that nobody of the tree has, where dlprobe sees it.
   Message words_with_outsider(const Need& need) const {
     const WaitedFile& first = thread_.wait.files.front();
-    if (first.kind == FileKind::kEventfd) return words_of_peer();
+    if (first.kind == FileKind::kEventfd && !is_shared_eventfd(first)) return words_of_peer();
     if (!need.providers.empty()) return "";
     const ChannelEnd* end = outsider_at(first, need.relation == "written by");
     return end == nullptr ? Message() : ", " + own(need.relation) + words_of(*end);
@@ -187,6 +197,9 @@ class ChannelNeed : public Waiter {
 
   static Message words_of(const WaitedFile& file, bool for_data) {
     const OwnWords what = for_data ? "data " : "room ";
+    if (!for_data && is_standard_output(file))
+      return OwnWords("room in its standard ") + (file.fd == STDOUT_FILENO ? "output" : "error") +
+             " (pipe " + own(file.inode) + ")";
     if (file.kind == FileKind::kPipe) {
       return what + "in pipe " + own(file.inode);
     }
@@ -250,6 +263,11 @@ class ChannelNeed : public Waiter {
 };
 
 }  // namespace
+
+bool is_standard_output(const WaitedFile& file) {
+  const bool is_output = file.fd == STDOUT_FILENO || file.fd == STDERR_FILENO;
+  return is_output && file.kind == FileKind::kPipe;
+}
 
 Need need_of_files(const Facts& facts, const ThreadFacts& waiter, bool for_data) {
   return ChannelNeed(facts, waiter).read(for_data);

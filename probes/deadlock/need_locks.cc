@@ -11,6 +11,7 @@
 #include "lib/base/units.h"
 #include "lib/foreign/python_code.h"
 #include "probes/deadlock/need_parts.h"
+#include "probes/deadlock/ranks.h"
 #include "probes/deadlock/within.h"
 
 namespace dlprobe::probes::deadlock {
@@ -113,6 +114,11 @@ class FutexNeed : public Waiter {
     std::vector<size_t> others = others_of_the_process();
     if (is_lock_of_python(waiter_) || is_bare_semaphore_of_python(futex))
       std::erase_if(others, [&](size_t each) { return is_beside_the_point(each); });
+    // What a client of a manager waits for another client has to do.
+    if (answers_for_a_manager(thread_))
+      std::erase_if(others, [&](size_t each) {
+        return !answers_for_a_manager(*facts_.threads[each].thread);
+      });
     // Whatever else of the program is at work, it wakes nobody who waits for a pool.
     if (waits_for_pool(thread_))
       std::erase_if(others,

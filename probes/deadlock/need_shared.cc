@@ -16,6 +16,7 @@ class SharedNeed : public Waiter {
   Need read() const {
     if (!thread_.futex) return {};
     const FutexWait& futex = *thread_.futex;
+    if (is_of_a_library(futex.inode)) return of_library(futex);
     SharedState shared = shared_state(futex.inode);
     Need need{.kind = NeedKind::kSharedCount,
               .object = "semaphore " + own(futex.inode),
@@ -48,6 +49,34 @@ class SharedNeed : public Waiter {
   }
 
  private:
+  // No SemLock of Python's: made by sem_open or sem_init, in code that the program calls.
+  bool is_of_a_library(uint64_t inode) const {
+    return !blamed_library(thread_).empty() && !is_lock_of_python(waiter_) &&
+           std::ranges::none_of(facts_.last->processes, [&](const ProcessSnapshot& process) {
+             return std::ranges::count(process.sem_locks, inode, &SemLockState::inode) > 0;
+           });
+  }
+
+  // Whoever has mapped it may post it.
+  Need of_library(const FutexWait& futex) const {
+    Need need{.kind = NeedKind::kSharedCount,
+              .object = "semaphore " + own(futex.inode),
+              .label = "semaphore " + as_path(futex.file),
+              .words = "the semaphore " + as_path(futex.file) + in_library(),
+              .relation = "released by one of",
+              .others_may = futex.timed || is_shared_outside(futex.inode, false) ||
+                            is_shared_outside(futex.inode, true)};
+    bool is_mapping_seen = false;
+    for (const ChannelEnd& end : facts_.last->channel_ends) {
+      if (end.kind != EndKind::kSemaphore || end.inode != futex.inode) continue;
+      is_mapping_seen = true;
+      for (const size_t each : threads_of(end.pid))
+        if (facts_.threads[each].thread != &thread_) need.providers.push_back(each);
+    }
+    need.others_may = need.others_may || !is_mapping_seen;
+    return need;
+  }
+
   /// What all processes that share a semaphore tell of it.
   struct SharedState {
     std::vector<size_t> sharers;

@@ -220,11 +220,23 @@ std::optional<Collective> wait_for_result(std::span<const StackFrame> called) {
 
 }  // namespace
 
-bool serves_a_manager(const ThreadSnapshot& thread) {
-  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+namespace {
+
+bool is_in_manager(const ThreadSnapshot& thread, std::string_view method) {
+  return std::ranges::any_of(thread.stack, [&](const StackFrame& frame) {
     return frame.python && is_of_multiprocessing(frame.file, "managers.py") &&
-           frame.function.ends_with("serve_forever");
+           frame.function.ends_with(method);
   });
+}
+
+}  // namespace
+
+bool serves_a_manager(const ThreadSnapshot& thread) {
+  return is_in_manager(thread, "serve_forever");
+}
+
+bool answers_for_a_manager(const ThreadSnapshot& thread) {
+  return is_in_manager(thread, "serve_client");
 }
 
 bool waits_for_gpu(const ThreadSnapshot& thread) {

@@ -54,6 +54,8 @@ std::optional<Collective> collective_of(const ThreadSnapshot& thread);
 /// Whether it is the main thread of the process that multiprocessing.Manager() starts: it has no
 /// task, and asks for its end once a second. What clients ask for its other threads do.
 bool serves_a_manager(const ThreadSnapshot& thread);
+/// Whether it is the thread by which that server answers one client.
+bool answers_for_a_manager(const ThreadSnapshot& thread);
 
 /// Whether it is in a call that waits for the GPU: asleep, or asking again and again.
 bool waits_for_gpu(const ThreadSnapshot& thread);

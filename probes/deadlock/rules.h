@@ -64,6 +64,15 @@ std::optional<RootCause> output_kept_open(const Facts& facts, const Rank& rank);
 /// Of a rank whose trainer waits for a batch, the workers in the middle of one: DLP0312, DLP0313.
 std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank);
 
+/// Whether a worker waits for a task, or for room for its results.
+bool has_done_its_work(const Facts& facts, const ThreadFacts& worker);
+/// Whether it has been in one wait all along that ends at a time which is known.
+bool ends_when_due(const Facts& facts, const ThreadFacts& thread);
+/// Who of a trainer's threads may end its wait: the last on its way, and who may wake that one.
+std::vector<size_t> wakers_of(const Facts& facts, const ThreadFacts& trainer, size_t end);
+/// A trainer that stands, though its workers have done their work: DLP0314.
+std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank);
+
 /// A thread that waits for the GPU and has the lock which a function wants that the GPU's stream
 /// calls (cuLaunchHostFunc, in a thread of the driver): DLP0303.
 std::optional<RootCause> lock_behind_gpu(const Facts& facts, size_t waiter);
@@ -167,8 +176,8 @@ void add_crowd(Finding& finding, const Facts& facts);
 void add_remedy_of_clean_start(Finding& finding, const Facts& facts, const ProcessSnapshot* copy);
 /// What helps with the library of that file; false where nothing is known.
 bool add_remedy_for_library(Finding& finding, std::string_view file);
-/// Of one that waits for the server of multiprocessing.Manager, or for the other side of a TCP
-/// connection, where no process of the tree has it.
+/// Of one that waits for the server of multiprocessing.Manager, for the other side of a TCP
+/// connection, where no process of the tree has it, or for who reads what it prints.
 void add_remedy_for_answer(Finding& finding, const Facts& facts, const ThreadFacts& thread);
 /// Start workers without a copy of the parent's threads; what else helps with the library that
 /// waits, where that is known.

@@ -7,6 +7,7 @@
 
 #include "lib/base/units.h"
 #include "lib/foreign/python_code.h"
+#include "lib/model/run_words.h"
 #include "probes/deadlock/rules.h"
 #include "probes/deadlock/within.h"
 #include "probes/facts/facts.h"
@@ -210,6 +211,40 @@ Finding closed_process(const Facts& facts, const std::vector<size_t>& waiters) {
   return finding;
 }
 
+// A lock that clients of a manager share: its server takes and releases it for them.
+Finding closed_manager(const Facts& facts, size_t server_thread) {
+  const ThreadFacts& server = facts.threads[server_thread];
+  const auto& exits = facts.run->exits;
+  const auto ended = std::ranges::find_if(exits, [&](const ProcessExit& exit) {
+    const ProcessInfo* info = facts.run->find_process(exit.key);
+    return info != nullptr && info->role == Role::kWorker && exit.at <= facts.last->at &&
+           exit.wait_status.value_or(0) != 0;
+  });
+  const auto client = std::ranges::find_if(facts.threads, [&](const ThreadFacts& each) {
+    return each.doomed && each.is_main() && each.need.kind == NeedKind::kChannel &&
+           std::ranges::count(each.need.providers, server_thread) > 0;
+  });
+  const bool is_dead = ended != exits.end();
+  Finding finding =
+      finding_about(facts, is_dead ? FindingCode::kLockHolderDead : FindingCode::kLockCycle,
+                    Confidence::kLikely, client == facts.threads.end() ? server : *client);
+  finding.message = (client == facts.threads.end() ? name_of(facts, server)
+                                                   : name_of(facts, *client) + place_of(*client)) +
+                    " waits for a lock of multiprocessing.Manager (" +
+                    describe(*facts.run, server.process->key) +
+                    ") that is taken, and each client that is left waits, too: ";
+  if (is_dead) {
+    finding.message += describe(*facts.run, ended->key) + ", which " +
+                       describe_exit(ended->wait_status) + ", has not released it";
+    finding.processes.push_back(ended->key);
+  } else {
+    finding.message += "nobody can release it";
+  }
+  finding.advise("Release it also after an error, and wait for it with a time limit",
+                 {"with lock: ...", "lock.acquire(timeout=60)"}, "dlprobe deadlock --pid PID");
+  return finding;
+}
+
 // A process in which nobody runs and nobody can be woken from outside, and someone wants a lock;
 // asked at its first thread.
 std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
@@ -234,6 +269,8 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
                          std::ranges::all_of(waiters, same_lock);
   Finding finding = inherited ? closed_copy(facts, facts.threads[waiters.front()])
                               : closed_process(facts, waiters);
+  if (answers_for_a_manager(*facts.threads[waiters.front()].thread))
+    finding = closed_manager(facts, waiters.front());
   finding.prove(
       count_fact("threads_here", process.threads.size(), "/proc/PID/task", facts.last->at));
   finding.prove(text_fact("who_can_wake_it",

@@ -47,15 +47,23 @@ Sharers sharers_of(const Facts& facts, uint64_t inode) {
     sharers.living.insert(process.key);
     if (state->count > 0) sharers.with_permits.emplace_back(describe(*facts.run, process.key));
   }
+  // Of a library's own: who has mapped it.
+  for (const ChannelEnd& end : facts.last->channel_ends)
+    if (const auto process = process_of_thread(facts, end.pid);
+        process && end.kind == EndKind::kSemaphore && end.inode == inode)
+      sharers.living.insert(*process);
   return sharers;
 }
 
-// Children of the sharers that have ended: one of them may have been the one to release it.
+// Children of the sharers that have ended, or of who started them: one of them may have been the
+// one to release it.
 std::vector<Message> ended_siblings(const Facts& facts, const Sharers& sharers) {
   std::vector<Message> ended;
   for (const ProcessInfo& process : facts.run->processes) {
-    const bool is_child = std::ranges::any_of(
-        sharers.living, [&](const ProcessKey& key) { return key.pid == process.ppid; });
+    const bool is_child = std::ranges::any_of(sharers.living, [&](const ProcessKey& key) {
+      const ProcessInfo* sharer = facts.run->find_process(key);
+      return key.pid == process.ppid || (sharer != nullptr && sharer->ppid == process.ppid);
+    });
     if (is_child && is_known_dead(*facts.run, process.key, facts.last->at)) {
       ended.emplace_back("process " + own(process.key.pid));
     }
@@ -69,7 +77,12 @@ Remedy remedy_for_count(const ThreadFacts& waiter) {
                     "of the next hang",
                 .commands = {"semaphore.acquire(timeout=60)"},
                 .verify = "dlprobe deadlock --pid PID"};
-  if (waits_for_room(waiter)) {
+  if (asker_of(*waiter.thread) == python_frame(*waiter.thread)) {
+    remedy.title =
+        "Give it back also where an error leaves the code between, and wait with a time "
+        "limit (sem_timedwait): a process that ends does not give it back";
+    remedy.commands = {"try: ... finally: release()"};
+  } else if (waits_for_room(waiter)) {
     remedy.title =
         "Read a queue until its producers end; a reader that fails has to say so, not "
         "only to log it. Putting with a timeout makes an error of the next hang";

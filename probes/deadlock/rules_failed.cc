@@ -14,6 +14,7 @@
 #include "probes/deadlock/rules.h"
 #include "probes/deadlock/within.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -56,16 +57,34 @@ std::optional<BootNs> without_a_call(const Facts& facts, const ProcessKey& key, 
   return first ? std::optional(until - since) : std::nullopt;
 }
 
-// A trainer that waits, for the end of its processes or for what they make.
-bool trainers_wait(const Facts& facts) {
-  return std::ranges::all_of(facts.threads, [](const ThreadFacts& each) {
-    return !each.is_main() || each.role() != Role::kTrainer || each.still || each.waits_again;
+// Trainers but that one: for the end of their processes, or for what they make.
+bool trainers_wait(const Facts& facts, const ThreadFacts& but) {
+  return std::ranges::all_of(facts.threads, [&](const ThreadFacts& each) {
+    return &each == &but || !each.is_main() || each.role() != Role::kTrainer || each.still ||
+           each.waits_again;
   });
+}
+
+// A trainer may compute for long, but not in one line of Python that calls no library.
+bool asks_memory(const ThreadFacts& trainer) {
+  constexpr size_t kManyLooks = 8;
+  const auto is_there = [&](const Look& look) {
+    return same_user_frames(*look.thread, *trainer.thread);
+  };
+  // Native code is between, but not all the time.
+  const auto is_in_python = [](const Look& look) {
+    const std::string library = blamed_library(*look.thread);
+    return library.starts_with("python") || library.starts_with("libpython");
+  };
+  return trainer.looks.size() >= kManyLooks && std::ranges::all_of(trainer.looks, is_there) &&
+         std::ranges::count_if(trainer.looks, is_in_python) > 1;
 }
 
 bool computes_all_along(const ThreadFacts& thread) {
   constexpr double kNearlyAll = 0.9;  // of a core
-  return thread.is_main() && thread.role() == Role::kWorker && thread.looks.size() > 1 &&
+  const bool may_spin =
+      thread.role() == Role::kWorker || (thread.role() == Role::kTrainer && asks_memory(thread));
+  return may_spin && thread.is_main() && thread.looks.size() > 1 &&
          lasts_long(thread, thread.looks.size()) && thread.busy_share >= kNearlyAll &&
          user_frame(*thread.thread) != nullptr;
 }
@@ -177,10 +196,10 @@ std::optional<RootCause> deserted_listener(const Facts& facts, const Rank& rank)
 std::optional<RootCause> computes_since_failure(const Facts& facts) {
   constexpr BootNs kLongLoop = 10 * kSecond;
   const ProcessExit* failed = failed_worker(facts);
-  if (failed == nullptr || !trainers_wait(facts)) return std::nullopt;
+  if (failed == nullptr) return std::nullopt;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
-    if (!computes_all_along(thread)) continue;
+    if (!computes_all_along(thread) || !trainers_wait(facts, thread)) continue;
     const BootNs lasts = without_a_call(facts, thread.process->key, failed->at).value_or(0);
     if (lasts < kLongLoop) continue;
     Finding finding =

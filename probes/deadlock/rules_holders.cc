@@ -94,7 +94,11 @@ RootCause dead_holder(const Facts& facts, size_t index) {
            ? "the only living process that shares it did not take it"
            : "none of the " + counted(sharers, "living process") + " that share it took it") +
       ": its holder is dead";
-  if (may_be_saved(facts, waiter)) {
+  if (!waiter.doomed) {
+    finding.severity = Severity::kWarning;
+    finding.confidence = Confidence::kLikely;
+    finding.message += "; it waits with a timeout";
+  } else if (may_be_saved(facts, waiter)) {
     finding.severity = Severity::kWarning;
     finding.confidence = Confidence::kLikely;
     finding.message += ", unless one of them releases it for the dead one";
@@ -109,9 +113,38 @@ RootCause dead_holder(const Facts& facts, size_t index) {
   finding.advise(
       "Restart the job. Do not kill a process that holds a lock: end workers by a message", {},
       "dlprobe deadlock --pid PID");
-  finding.advise("Take it with a timeout: the next death is then an error, not a hang",
-                 {"if not lock.acquire(timeout=60): raise RuntimeError('lock holder is gone')"});
+  if (waiter.doomed)
+    finding.advise("Take it with a timeout: the next death is then an error, not a hang",
+                   {"if not lock.acquire(timeout=60): raise RuntimeError('lock holder is gone')"});
   return {std::move(finding), index};
+}
+
+// Asked for with timeouts, be it again and again: it was taken at every look, by nobody who lives.
+bool is_taken_all_along(const Facts& facts, const ThreadFacts& waiter) {
+  constexpr size_t kSeveralLooks = 4;
+  const Need& need = waiter.need;
+  const bool waits_for_nobody = need.kind == NeedKind::kSharedLock && need.providers.empty() &&
+                                (waiter.still || waiter.waits_again);
+  const BootNs from = waiter.looks.back().at;
+  if (!waits_for_nobody || waiter.looks.size() < kSeveralLooks ||
+      waiter.looks.front().at - from < 3 * kSecond)
+    return false;
+  const uint64_t inode = futex_of(waiter).inode;
+  const bool is_shared_outside =
+      std::ranges::any_of(facts.last->channel_ends, [&](const ChannelEnd& end) {
+        return end.kind == EndKind::kSemaphore && end.inode == inode &&
+               !facts.wakers.contains(end.pid);
+      });
+  const auto is_free_or_held = [&](const SemLockState& state) {
+    return state.inode == inode && (state.value != 0 || state.count != 0);
+  };
+  return !is_shared_outside &&
+         std::ranges::none_of(facts.run->snapshots, [&](const TreeSnapshot& tree) {
+           return tree.at >= from &&
+                  std::ranges::any_of(tree.processes, [&](const ProcessSnapshot& process) {
+                    return std::ranges::any_of(process.sem_locks, is_free_or_held);
+                  });
+         });
 }
 
 // A process-shared lock whose owner field names a thread that has ended.
@@ -182,6 +215,8 @@ std::vector<RootCause> find_lost_holders(const Facts& facts) {
   std::vector<RootCause> causes;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
+    if (!thread.doomed && is_taken_all_along(facts, thread))
+      causes.push_back(dead_holder(facts, i));
     if (!thread.doomed || !thread.need.providers.empty()) continue;
     const bool is_shared = futex_of(thread).inode != 0;
     if (thread.need.kind == NeedKind::kOwnedLock && is_shared) {

@@ -12,7 +12,6 @@
 #include "probes/deadlock/within.h"
 #include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
-#include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -50,11 +49,6 @@ bool stays_on_line(const ThreadFacts& worker) {
   });
 }
 
-// It waits for a task, or for room for its results.
-bool has_done_its_work(const Facts& facts, const ThreadFacts& worker) {
-  return waits_for_task(facts, worker) || waits_for_room(worker);
-}
-
 // A worker that takes long, from one batch to the next.
 RootCause worker_that_hands_on(const Facts& facts, size_t index) {
   const ThreadFacts& worker = facts.threads[index];
@@ -78,6 +72,24 @@ Remedy remedy_for_file(const WaitedFile& file) {
           .commands = {"ls -l " + as_path(file.path), "fcntl.flock(file, fcntl.LOCK_EX)"}};
 }
 
+// A library of the program's own in which it computes at every look that shows one, in a forked
+// copy, while its parent has a thread there: fork may have copied a lock of that library locked.
+std::optional<std::string> library_of_lost_thread(const Facts& facts, const ThreadFacts& worker) {
+  const ProcessSnapshot* parent = parent_of(facts, worker.process->key);
+  if (parent == nullptr || !is_forked_copy(*facts.run, worker.process->key)) return std::nullopt;
+  std::string library;
+  for (const Look& look : worker.looks) {
+    const std::string seen = blamed_library(*look.thread);
+    if (!library.empty() && !seen.empty() && seen != library) return std::nullopt;
+    if (!seen.empty()) library = seen;
+  }
+  const bool has_one =
+      !library.empty() && std::ranges::any_of(parent->threads, [&](const ThreadSnapshot& thread) {
+        return thread.tid != parent->key.pid && is_pool_thread(thread, library);
+      });
+  return has_one ? std::optional(library) : std::nullopt;
+}
+
 RootCause slow_worker(const Facts& facts, size_t index) {
   const ThreadFacts& worker = facts.threads[index];
   if (hands_on(facts, worker)) return worker_that_hands_on(facts, index);
@@ -88,7 +100,8 @@ RootCause slow_worker(const Facts& facts, size_t index) {
       facts, one_place ? FindingCode::kWorkerBusyNoProgress : FindingCode::kSlowSample,
       Confidence::kLikely, worker);
   const bool is_short = busy && facts.span < long_work(worker);  // who computes may do so for long
-  const bool goes_well = ends_at_work(facts, way) || ends_by_itself(facts, worker);
+  const bool goes_well = ends_at_work(facts, way) || ends_by_itself(facts, worker) ||
+                         ends_by_itself(facts, facts.threads[way.back()]);
   if (!is_worth_a_warning(facts, worker) || is_short || goes_well)
     finding.severity = Severity::kInfo;
   finding.message =
@@ -114,133 +127,19 @@ RootCause slow_worker(const Facts& facts, size_t index) {
   finding.prove(number_fact("busy_share", worker.busy_share, "1", "/proc/PID/task/TID/schedstat",
                             facts.last->at));
   if (busy) add_crowd(finding, facts);
+  const auto lost = one_place ? library_of_lost_thread(facts, worker) : std::nullopt;
+  if (lost) {
+    finding.message += "; it computes in " + as_path(*lost) +
+                       ", of which its parent has a thread, "
+                       "and it has not: fork may have copied a lock that is spun on as it was";
+    add_remedies_for_fork(finding, facts, worker);
+  }
   add_remedy_for_answer(finding, facts, worker);
   const WaitedFile* file = polled_file(worker);
   if (file != nullptr && end_of_file(facts, *file) == nullptr)
     finding.remedies.push_back(remedy_for_file(*file));
   finding.remedies.push_back(remedy_for_long_work(worker));
   return {std::move(finding), ends_at_work(facts, way) ? index : way.back()};
-}
-
-// Of a pipe that nobody but its reader has.
-bool is_its_own_pipe(const Facts& facts, const ThreadFacts& thread) {
-  const Need& need = thread.need;
-  return need.kind == NeedKind::kChannel && !need.others_may && !need.providers.empty() &&
-         std::ranges::all_of(need.providers, [&](size_t each) {
-           return facts.threads[each].process == thread.process;
-         });
-}
-
-// An event loop that serves whoever connects is between two requests.
-bool lets_clients_in(const ThreadFacts& thread) {
-  return std::ranges::any_of(thread.thread->wait.files, [](const WaitedFile& file) {
-    return file.kind == FileKind::kListeningSocket;
-  });
-}
-
-// At every look, at one line of the program; of a running thread a native stack may not be read.
-// Of ranks the rules about ranks know for what.
-bool waits_for_gpu_all_along(const ThreadFacts& thread) {
-  const bool is_rank = thread.info != nullptr && thread.info->rank_of_several() != nullptr;
-  return !is_rank && thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
-         waits_for_gpu(*thread.thread) && std::ranges::all_of(thread.looks, [&](const Look& look) {
-           const bool is_unread = std::ranges::all_of(look.thread->stack, &StackFrame::python);
-           return (is_unread || waits_for_gpu(*look.thread)) &&
-                  same_user_frames(*look.thread, *thread.thread);
-         });
-}
-
-// A trainer that takes batches lets them make more.
-bool have_not_run(const Facts& facts, const std::vector<size_t>& workers) {
-  return std::ranges::all_of(workers, [&](size_t each) {
-    const ThreadFacts& worker = facts.threads[each];
-    return (worker.still && worker.since <= worker.looks.back().at) ||
-           (worker.polls_again && !goes_on(facts, worker));
-  });
-}
-
-void add_remedy_to_look(Finding& finding, const Facts& facts, const std::vector<size_t>& way) {
-  const ThreadFacts& trainer = facts.threads[way.front()];
-  const QueueWait queue = queue_wait(*trainer.thread);
-  OwnWords title =
-      "Look at what the trainer waits for: another rank of a collective operation, a "
-      "server, or its own lock";
-  if (queue != QueueWait::kNone)
-    title =
-        "Find out which thread is at the other end of that queue: it waits elsewhere, or has "
-        "ended";
-  if (way.size() > 1) title = "Look at the last of these lines: that wait has to end";
-  if (ends_at_work(facts, way)) title = "Look at that line: should it take so long?";
-  const ThreadFacts& end = facts.threads[way.back()];
-  finding.advise(std::move(title), {"dlprobe stacks " + own(end.process->key.pid)});
-}
-
-// An event loop whose wait ends at the time of its next timer: a coroutine sleeps (asyncio.sleep).
-bool has_timer(const Facts& facts, const ThreadFacts& thread) {
-  return thread.need.kind == NeedKind::kNotification && !thread.thread->wait.files.empty() &&
-         has_timeout(thread.thread->wait, facts.machine);
-}
-
-// Ends by itself, at a time.
-bool ends_in_time(const Facts& facts, const ThreadFacts& thread) {
-  const bool is_timed = thread.thread->futex && thread.thread->futex->timed;
-  return thread.need.kind == NeedKind::kNothing || is_timed || has_timer(facts, thread);
-}
-
-// A kernel of the GPU takes its time, and so does a thread that sleeps between two requests, and
-// may wake the trainer.
-bool stands_for_long(const Facts& facts, const ThreadFacts& trainer, const ThreadFacts& end,
-                     bool is_on_gpu) {
-  if (is_on_gpu) return trainer.looks.front().at - trainer.looks.back().at >= kLongRest;
-  const bool may_be_woken = end.need.kind == NeedKind::kNotification &&
-                            std::ranges::any_of(end.need.providers, [&](size_t each) {
-                              return ends_in_time(facts, facts.threads[each]);
-                            });
-  const bool rests = may_be_woken || (end.process == trainer.process && ends_in_time(facts, end));
-  return rests ? facts.last->at - trainer.since >= kLongRest : is_worth_a_warning(facts, trainer);
-}
-
-std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
-  const ThreadFacts& trainer = facts.threads[rank.trainer];
-  const bool is_on_gpu = waits_for_gpu_all_along(trainer) && have_not_run(facts, rank.workers);
-  const bool all_done = std::ranges::all_of(
-      rank.workers, [&](size_t each) { return has_done_its_work(facts, facts.threads[each]); });
-  if (is_on_gpu)
-    if (auto circle = lock_behind_gpu(facts, rank.trainer)) return circle;
-  if (rank.workers.empty() || !all_done || !(trainer.still || is_on_gpu)) return std::nullopt;
-  const size_t workers = rank.workers.size();
-  const std::vector<size_t> way = way_through(facts, rank.trainer);
-  Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
-  const bool is_asking = asks_a_person(trainer);
-  const bool is_long = stands_for_long(facts, trainer, facts.threads[way.back()], is_on_gpu);
-  const bool is_work = ends_at_work(facts, way) || goes_on(facts, facts.threads[way.back()]);
-  const bool is_parked = kind_of(trainer.thread->wait, facts.machine) == WaitKind::kSignal;
-  if (!is_long || lets_clients_in(trainer) || is_asking || is_parked || is_work)
-    finding.severity = Severity::kInfo;
-  const bool is_loader = has_data_loader(*facts.run);
-  finding.message =
-      (is_loader ? "The loader is fine: " : "") + all_of(workers, "worker") +
-      (workers == 1 ? " has done its work and waits; " : " have done their work and wait; ") +
-      name_of(facts, trainer) + " waits for " +
-      (is_on_gpu ? Message("the GPU") : trainer.need.words) +
-      (is_its_own_pipe(facts, trainer) ? ", whose other end only its own process holds" : "") +
-      place_of(trainer) + words_of_way(facts, way);
-  if (queue_wait(*facts.threads[way.back()].thread) != QueueWait::kNone)
-    finding.message += words_of_others(facts, others_in_code(facts, way));
-  finding.message += words_of_end(facts, way);
-  finding.prove(count_fact("idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd",
-                           facts.last->at));
-  if (is_asking) {
-    finding.advise(
-        "Give it what it asks for (input(), breakpoint()), or let "
-        "it read nothing",
-        {"COMMAND < /dev/null"});
-  } else {
-    if (is_at_end_of_program(*trainer.thread))
-      finding.remedies.push_back(remedy_at_end_of_program());
-    add_remedy_to_look(finding, facts, way);
-  }
-  return RootCause{std::move(finding), ends_at_work(facts, way) ? rank.trainer : way.back()};
 }
 
 /// What the ranks of a job tell of who is late.
@@ -364,8 +263,10 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
   if (way.size() == 1) way = way_to_the_end(facts, rank.trainer);
   const ThreadFacts& end = facts.threads[way.back()];
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, end);
-  const bool sleeps = trainer.need.kind == NeedKind::kNothing || has_timer(facts, trainer);
-  if (sleeps) finding.severity = Severity::kInfo;
+  const bool is_due = std::ranges::any_of(wakers_of(facts, trainer, way.back()), [&](size_t each) {
+    return ends_when_due(facts, facts.threads[each]);
+  });
+  if (is_due || trainer.need.kind == NeedKind::kNothing) finding.severity = Severity::kInfo;
   const bool is_kept = is_at_end && way.size() > 1;
   finding.message = is_kept ? name_of(facts, trainer) + " is through, and is kept alive: "
                             : Message("nothing moves: ");
@@ -464,11 +365,18 @@ std::optional<BootNs> nothing_goes_on_for(const Facts& facts) {
 
 std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank) {
   std::vector<RootCause> causes;
-  for (const size_t each : rank.workers) {
+  const auto is_slow = [&](size_t each) {
     const ThreadFacts& worker = facts.threads[each];
-    if (worker.has_history && !has_done_its_work(facts, worker)) {
-      causes.push_back(slow_worker(facts, each));
-    }
+    return worker.has_history && !has_done_its_work(facts, worker);
+  };
+  for (const size_t each : rank.workers) {
+    if (!is_slow(each)) continue;
+    RootCause cause = slow_worker(facts, each);
+    // Who waits for another one that is slow is no news.
+    const bool is_behind =
+        cause.thread != each && facts.threads[cause.thread].need.kind == NeedKind::kNothing &&
+        std::ranges::count(rank.workers, cause.thread) > 0 && is_slow(cause.thread);
+    if (!is_behind) causes.push_back(std::move(cause));
   }
   // Who lets clients in ends no wait of one that is connected.
   const auto serves = [&](const RootCause& cause) {

@@ -74,13 +74,18 @@ std::optional<size_t> next_within(const Facts& facts, const ThreadFacts& waiter)
 // Those of other processes that could end its wait, but for who waits for tasks or new clients.
 std::vector<size_t> who_could_across(const Facts& facts, const ThreadFacts& waiter) {
   std::vector<size_t> found;
-  if (waiter.need.kind != NeedKind::kChannel && waiter.need.kind != NeedKind::kChild) return found;
+  const bool is_shared = waiter.need.kind == NeedKind::kSharedCount;
+  if (!is_shared && waiter.need.kind != NeedKind::kChannel && waiter.need.kind != NeedKind::kChild)
+    return found;
   for (const size_t each : waiter.need.providers) {
     const ThreadFacts& other = facts.threads[each];
     if (serves_a_manager(*other.thread)) return {};
     const bool is_parked = other.need.kind == NeedKind::kNewClient ||
                            waits_for_task(facts, other) || waits_for_room(other);
-    if (other.process != waiter.process && !is_parked) found.push_back(each);
+    // Of those who share a semaphore another worker that sleeps or works may release it.
+    const bool may_release = !is_shared || (other.is_main() && other.role() == Role::kWorker &&
+                                            other.need.kind == NeedKind::kNothing);
+    if (other.process != waiter.process && !is_parked && may_release) found.push_back(each);
   }
   return found;
 }

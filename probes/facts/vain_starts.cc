@@ -150,6 +150,18 @@ std::optional<FailingWorkers> failing_workers(const Run& run, const ProcessKey& 
                         .last = fates.last_failure};
 }
 
+std::optional<BootNs> in_vain_since(const Run& run) {
+  if (const auto vain = vain_starts(run)) return vain->since;
+  const BootNs now = last_word(run);
+  for (const ProcessInfo& process : run.processes) {
+    if (process.role != Role::kTrainer || run.find_exit(process.key) != nullptr) continue;
+    const auto failing = failing_workers(run, process.key);
+    const BootNs pause = failing ? (failing->last - failing->first) / 5 : 0;
+    if (failing && failing->last + std::max(pause, kToBeSeen) >= now) return failing->first;
+  }
+  return std::nullopt;
+}
+
 void make_error_of_vain_starts(const Run& run, const VainStarts& vain, Finding& finding) {
   const ProcessExit* end = run.find_exit(vain.trainer);
   const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;

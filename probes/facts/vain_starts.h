@@ -30,6 +30,9 @@ struct FailingWorkers {
 };
 std::optional<FailingWorkers> failing_workers(const Run& run, const ProcessKey& trainer);
 
+/// Since when all that a trainer starts end so, until now; by either of these.
+std::optional<BootNs> in_vain_since(const Run& run);
+
 /// An error of a finding about such workers, where the program did not end well.
 void make_error_of_vain_starts(const Run& run, const VainStarts& vain, Finding& finding);
 

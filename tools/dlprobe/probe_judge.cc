@@ -30,8 +30,7 @@ std::string ProbeJudge::what_is_asked(const RecordingView& last_run) const {
 }
 
 std::optional<BootNs> ProbeJudge::in_vain_since(const Run& run) const {
-  const auto vain = vain_starts(run);
-  return vain ? std::optional(vain->since) : std::nullopt;
+  return dlprobe::in_vain_since(run);
 }
 
 std::string_view ProbeJudge::why_watch_longer(const RecordingView& last_run) const {

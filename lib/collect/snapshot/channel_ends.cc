@@ -34,6 +34,7 @@ struct Wanted {
   std::set<uint64_t> pipes_to_read;   ///< of these: by whom data is waited for
   std::set<uint64_t> pipes_to_write;  ///< of these: by whom room is waited for
   std::set<uint64_t> sockets;         ///< the peers of those that are waited on
+  std::set<uint64_t> eventfds;        ///< by their ids
   std::set<uint64_t> locked_files;
   std::set<uint64_t> named_files;  ///< of these: that no descriptor of the waiter leads to
   std::set<std::pair<uint64_t, uint64_t>> semaphores;  ///< device and inode; those that are taken,
@@ -57,6 +58,7 @@ void add_files(const ThreadWait& wait, Wanted& wanted) {
       (writes ? wanted.pipes_to_write : wanted.pipes_to_read).insert(file.inode);
     }
     if (file.peer != 0) wanted.sockets.insert(file.peer);
+    if (file.kind == FileKind::kEventfd && file.inode != 0) wanted.eventfds.insert(file.inode);
     const bool asks_for_lock =
         wait.syscall == SYS_flock || wait.syscall == SYS_fcntl || may_be_in_sleep(wait);
     if (file.kind != FileKind::kFile || !asks_for_lock) continue;
@@ -110,8 +112,15 @@ class EndFinder {
       return;
     }
     const bool is_file = wanted_.locked_files.contains(stat->inode) && S_ISREG(stat->mode);
-    if (!is_pipe && !is_file) return;
+    // What is no file of any file system: an eventfd, an epoll ...
+    const bool may_be_eventfd = !wanted_.eventfds.empty() && (stat->mode & S_IFMT) == 0;
+    if (!is_pipe && !is_file && !may_be_eventfd) return;
     const auto info = chain(machine_.root->read(folder + "fdinfo/" + name), parse_fdinfo);
+    if (may_be_eventfd) {
+      if (info && wanted_.eventfds.contains(info->eventfd_id))
+        add_end({.inode = info->eventfd_id, .reads = true, .writes = true}, pid, name);
+      return;
+    }
     const bool is_named = wanted_.named_files.contains(stat->inode);
     if (!info || (is_file && !info->holds_lock && !is_named)) return;
     const uint64_t access = info->flags & O_ACCMODE;
@@ -291,7 +300,7 @@ void find_channel_ends(const Machine& machine, TreeSnapshot& tree) {
   add_polled_locks(machine, tree);
   const Wanted wanted = wanted_of(tree);
   if (wanted.pipes.empty() && wanted.sockets.empty() && wanted.locked_files.empty() &&
-      wanted.semaphores.empty()) {
+      wanted.semaphores.empty() && wanted.eventfds.empty()) {
     return;
   }
   EndFinder finder(machine, wanted, tree);

@@ -1,6 +1,7 @@
 #include "lib/collect/tree/thread_waits.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <sys/select.h>
 #include <sys/stat.h>
@@ -62,6 +63,11 @@ WaitedFile describe(const Directory& process, int32_t fd) {
   if (const auto stat = process.stat(path)) {
     file.inode = stat->inode;
     file.kind = kind_of_file(process, path, stat->mode);
+  }
+  // All of them have one inode.
+  if (file.kind == FileKind::kEventfd) {
+    const auto info = chain(process.read("fdinfo/" + std::to_string(fd)), parse_fdinfo);
+    file.inode = info ? info->eventfd_id : 0;
   }
   if (file.kind == FileKind::kFifo) file.path = process.read_link(path).value_or("");
   if (file.kind == FileKind::kOther) file.path = terminal_behind(process, path);
@@ -140,10 +146,25 @@ std::optional<int64_t> time_at(const ProcessAccess& processes, int32_t pid, uint
   return time[0] * kSecond + time[1] * ns_of_part;
 }
 
-/// How long a sleep goes on at most.
-std::optional<int64_t> rest_of_sleep(const ProcessAccess& processes, int32_t pid,
+/// Of a futex; nothing where it has no timeout.
+std::optional<int64_t> rest_of_futex(const ProcessAccess& processes, int32_t pid,
                                      const SyscallFile& call) {
+  const auto operation = static_cast<int>(call.args[1]);
+  const int command = operation & FUTEX_CMD_MASK;
+  if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET) return std::nullopt;
+  const auto time = time_at(processes, pid, call.args[3], 1);
+  if (!time || command == FUTEX_WAIT) return time;
+  const auto now =
+      time_by((operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC);
+  return now ? std::optional(std::max<int64_t>(*time - *now, 0)) : std::nullopt;
+}
+
+/// How long a sleep, or a wait in a futex that has a timeout, goes on at most.
+std::optional<int64_t> rest_of_wait(const ProcessAccess& processes, int32_t pid,
+                                    const SyscallFile& call) {
   switch (call.number) {
+    case SYS_futex:
+      return rest_of_futex(processes, pid, call);
     case SYS_nanosleep:
       return time_at(processes, pid, call.args[0], 1);
     case SYS_clock_nanosleep: {
@@ -273,7 +294,7 @@ ThreadWait describe_wait(const ProcessAccess& processes, const Directory& proces
     wait.files.push_back(std::move(*file));
   }
   if (wait.files.empty() && !call.running)
-    wait.ends_in_ns = rest_of_sleep(processes, thread.pid, call);
+    wait.ends_in_ns = rest_of_wait(processes, thread.pid, call);
   return wait;
 }
 

@@ -376,6 +376,39 @@ TEST(Deadlock, LockWhoseHolderIsDead) {
   EXPECT_TRUE(find(scene.examine(), FindingCode::kLockHolderDead));
 }
 
+// As Queue.get(timeout=0.5) does, in a loop.
+HangScene scene_of_a_lock_asked_for_again() {
+  HangScene scene = busy_scene();
+  FutexWait wait = shared_semaphore(7);
+  wait.timed = true;
+  scene.wait_in_futex(scene.main(kWorker), wait);
+  scene.wakes(scene.main(kWorker));
+  scene.stack(scene.main(kWorker), {python("work", "/srv/train.py", 10)});
+  for (const int32_t pid : {kTrainer, kWorker, kOther})
+    scene.process(pid).sem_locks = {sem_lock(7, 0, pid)};
+  return scene;
+}
+
+TEST(Deadlock, LockWhoseHolderIsDeadIsAskedForAgainAndAgain) {
+  HangScene scene = scene_of_a_lock_asked_for_again();
+  const Finding finding = must_find(scene.examine(8), FindingCode::kLockHolderDead);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding, Says("its holder is dead; it waits with a timeout"));
+  EXPECT_FALSE(find(scene.examine(3), FindingCode::kLockHolderDead)) << "too few looks";
+}
+
+TEST(Deadlock, LockThatIsFreeOrHasAHolderIsAskedForAgainAndAgain) {
+  HangScene scene = scene_of_a_lock_asked_for_again();
+  scene.process(kOther).sem_locks = {sem_lock(7, 1, kOther)};
+  EXPECT_FALSE(find(scene.examine(8), FindingCode::kLockHolderDead));
+  scene.process(kOther).sem_locks = {sem_lock(7, 0, kOther)};
+  scene.process(kOther).sem_locks.front().value = 1;
+  EXPECT_FALSE(find(scene.examine(8), FindingCode::kLockHolderDead));
+  scene = scene_of_a_lock_asked_for_again();
+  scene.shares_semaphore(7777, 7);
+  EXPECT_FALSE(find(scene.examine(8), FindingCode::kLockHolderDead));
+}
+
 TEST(Deadlock, LockThatAProcessOutsideOfTheTreeMayHold) {
   HangScene scene = busy_scene();
   scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));

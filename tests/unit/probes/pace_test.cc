@@ -39,6 +39,25 @@ TEST(Pace, ASleepThatIsOverWithinAMinuteIsAWord) {
   EXPECT_EQ(slow_severity(scene), Severity::kWarning);
 }
 
+// One party prepares, the other waits for its notification: what the one does is told, and once.
+TEST(Pace, WhoWaitsForOneThatSleepsIsNoNews) {
+  HangScene scene(2);
+  scene.sleep(scene.main(kFetcher));
+  scene.main(kFetcher).wait.ends_in_ns = 16 * kSecond;
+  is_fetching(scene, kFetcher);
+  FutexWait wait = futex(LockKind::kSharedSemaphore, 0x2000);
+  wait.shared = true;
+  wait.inode = 7;
+  scene.wait_in_futex(scene.main(kNextFetcher), wait);
+  is_fetching(scene, kNextFetcher);
+  for (const int32_t pid : {HangScene::kTrainer, kFetcher, kNextFetcher})
+    scene.process(pid).sem_locks = {{.inode = 7, .max_value = 100}};
+  const Verdict verdict = scene.examine(kLongWatch);
+  ASSERT_THAT(verdict.findings, testing::SizeIs(1));
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kInfo);
+  EXPECT_EQ(verdict.findings.front().processes, std::vector<ProcessKey>{key_of(kFetcher)});
+}
+
 TEST(Pace, AMinuteOfNothingButShortSleepsIsWorthAWarning) {
   HangScene scene(1);
   scene.sleep(scene.main(kFetcher));

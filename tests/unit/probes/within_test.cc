@@ -20,6 +20,7 @@ using testing::Not;
 constexpr int32_t kTrainer = HangScene::kTrainer;
 constexpr int32_t kWorker = 101;
 constexpr int32_t kThread = 150;
+constexpr uint64_t kOfDataLoader = 0b100'0100'1100'0000;  // SIGBUS, SIGFPE, SIGSEGV, SIGTERM
 constexpr const char* kThreading = "/usr/lib/python3.11/threading.py";
 constexpr const char* kQueue = "/usr/lib/python3.11/queue.py";
 constexpr const char* kFutures = "/usr/lib/python3.11/concurrent/futures/_base.py";
@@ -323,9 +324,52 @@ TEST(Within, ThreadThatIsAtWorkIsANote) {
   EXPECT_EQ(severity(70), Severity::kWarning);
   scene.wakes(saver);
   EXPECT_EQ(severity(40), Severity::kInfo) << "it may be a pause between two requests";
+  EXPECT_EQ(severity(70), Severity::kInfo) << "a service may idle for as long as it likes";
+  scene.info(kWorker).signals_caught = kOfDataLoader;
   EXPECT_EQ(severity(70), Severity::kWarning) << "it may ask for what does not come";
   scene.reads_until(kTrainer, 70);
   EXPECT_EQ(severity(70), Severity::kInfo);
+}
+
+// The main thread waits for an event that another thread sets at a time that is known.
+HangScene scene_of_an_event() {
+  HangScene scene;
+  wait_in_condition(scene, scene.main(kTrainer),
+                    {python("Event.wait", kThreading, 600), python("main", "/srv/train.py", 26)});
+  scene.stack(scene.add_thread(kTrainer, kThread), {python("idle", "/srv/train.py", 50)});
+  return scene;
+}
+
+TEST(Within, AThreadThatWakesAtItsTimeIsANote) {
+  HangScene scene = scene_of_an_event();
+  ThreadSnapshot& timer = scene.thread(kTrainer, kThread);
+  const auto severity = [&] {
+    return find(scene.examine(70), FindingCode::kConsumerStuck)->severity;
+  };
+  FutexWait timed = python_lock(0x9000);
+  timed.timed = true;
+  scene.wait_in_futex(timer, timed);
+  EXPECT_EQ(severity(), Severity::kWarning) << "when it wakes is not known";
+  timer.wait.ends_in_ns = 20 * kSecond;
+  EXPECT_EQ(severity(), Severity::kInfo);
+  timer.wait.ends_in_ns = 300'000 * kSecond;
+  EXPECT_EQ(severity(), Severity::kWarning) << "that is for ever";
+  scene.sleep(timer);
+  timer.wait.ends_in_ns = 20 * kSecond;
+  EXPECT_EQ(severity(), Severity::kInfo);
+}
+
+// A pool whose program looks into a folder twice a second. A trainer's heartbeat is no such thing.
+TEST(Within, AServiceThatLooksForWorkIsANote) {
+  HangScene scene = scene_of_an_event();
+  ThreadSnapshot& poller = scene.thread(kTrainer, kThread);
+  scene.sleep(poller);
+  scene.wakes(poller);
+  const Finding finding = must_find(scene.examine(70), FindingCode::kConsumerStuck);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(finding, Says("thread 150 of trainer 100 sleeps, and runs now and then (idle, "));
+  scene.info(kWorker).signals_caught = kOfDataLoader;
+  EXPECT_EQ(find(scene.examine(70), FindingCode::kConsumerStuck)->severity, Severity::kWarning);
 }
 
 // A watchdog of the program's own ended a worker of the pool, and goes on.

@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/units.h"
@@ -83,16 +86,31 @@ class RunReporter {
     const Verdict verdict = probes::run::kProbe.examine(so_far);
     const report::Report report =
         examination_report(so_far, verdict, report_context(options_.output));
+    hang_ = verdict.findings;
     complain("the command hangs: it has got no further for " + options_.hang_after);
     write(report, true);
     told_ = report.summary.headline;
   }
 
+  /// It moves again after that: a hang no more, but worth a note.
+  void tell_moving_again(std::chrono::nanoseconds stood) {
+    const Message words = "it went on after " + format_duration(stood);
+    complain("the command moves again: " + words.plain());
+    told_.clear();
+    for (Finding& finding : std::exchange(hang_, {})) {
+      if (finding.severity == Severity::kInfo) continue;
+      finding.severity = Severity::kInfo;
+      finding.message += "; " + words;
+      past_.push_back(std::move(finding));
+    }
+  }
+
   /// Returns dlprobe's exit code.
   int conclude(const Examination& examination) {
-    const Verdict verdict =
+    Verdict verdict =
         probes::confirm::with_confirmations(probes::run::kProbe.examine(examination.recording),
                                             examination.recording, probes::run::kProbe);
+    std::ranges::move(past_, std::back_inserter(verdict.findings));
     const report::Report report =
         examination_report(examination.recording, verdict, report_context(options_.output));
     const int code = exit_code_of_command(examination);
@@ -200,7 +218,9 @@ class RunReporter {
 
   const RunOptions& options_;
   std::vector<Output> outputs_;
-  std::string told_;  ///< the headline of the report on a hang
+  std::string told_;           ///< the headline of the report on a hang
+  std::vector<Finding> hang_;  ///< what it found
+  std::vector<Finding> past_;  ///< that, of hangs that are over
 };
 
 Expected<ExamineRequest> make_request(const RunOptions& options, const Session& session,
@@ -220,7 +240,9 @@ Expected<ExamineRequest> make_request(const RunOptions& options, const Session& 
   DLP_CHECK(put_python_options(options.python, command));
   CommandWatch watch = {
       .end_when_hung = options.on_hang == "kill" || !options.confirm.empty(),
-      .when_hung = [&reporter](const Recording& recording) { reporter.tell_hang(recording); }};
+      .when_hung = [&reporter](const Recording& recording) { reporter.tell_hang(recording); },
+      .when_moving_again =
+          [&reporter](std::chrono::nanoseconds stood) { reporter.tell_moving_again(stood); }};
   DLP_TRY(watch.hang_after, parse_duration(options.hang_after));
   if (watch.hang_after < kShortestHang) {
     return failure(ErrorCode::kInvalid, "--hang-after " + options.hang_after +
