@@ -549,6 +549,17 @@ bool same_user_frames(const ThreadSnapshot& a, const ThreadSnapshot& b) {
                             b.stack | std::views::filter(is_of_user));
 }
 
+namespace {
+
+bool waits_for_lock_of_loop(const WaitingTasks& tasks) {
+  return std::ranges::any_of(tasks.stack, [](const StackFrame& frame) {
+    return is_of_standard_library(frame.file, "asyncio/locks.py") &&
+           frame.function.ends_with("Lock.acquire");
+  });
+}
+
+}  // namespace
+
 Message words_of_more_tasks(const ThreadSnapshot& thread) {
   constexpr size_t kMostPlaces = 2;
   std::vector<Message> words;
@@ -556,7 +567,9 @@ Message words_of_more_tasks(const ThreadSnapshot& thread) {
     const int32_t count = each.count - (&each == thread.tasks.data() ? 1 : 0);
     if (count < 1 || words.size() == kMostPlaces) continue;
     words.push_back(counted(static_cast<uint64_t>(count), "more task") +
-                    (count == 1 ? " waits" : " wait") + place_of(user_frame(each.stack)));
+                    (count == 1 ? " waits" : " wait") +
+                    (waits_for_lock_of_loop(each) ? " for an asyncio.Lock" : "") +
+                    place_of(user_frame(each.stack)));
   }
   return words.empty() ? "" : ", where " + joined(words);
 }

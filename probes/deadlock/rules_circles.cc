@@ -423,8 +423,10 @@ RootCause circle_of_connection(const Facts& facts, std::vector<size_t> circle) {
 // for what the other writes: a part of it lies in a buffer, or was never written.
 std::optional<RootCause> circle_of_talk(const Facts& facts, size_t index,
                                         const std::vector<bool>& explained) {
-  const auto asks = [&](const ThreadFacts& thread) {
-    return waits_for_data(thread) && !waits_for_task(facts, thread);
+  // An idle worker of a library's has no code of the user's on its stack.
+  const auto asks = [&](const ThreadFacts& each) {
+    return waits_for_data(each) &&
+           (!waits_for_task(facts, each) || user_frame(*each.thread) != nullptr);
   };
   const ThreadFacts& thread = facts.threads[index];
   if (!thread.doomed || explained[index] || !asks(thread)) return std::nullopt;

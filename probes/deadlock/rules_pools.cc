@@ -222,6 +222,18 @@ std::optional<RootCause> pool_without_results(const Facts& facts, size_t index) 
   finding.prove(
       count_fact("threads_here", process.threads.size(), "/proc/PID/task", facts.last->at));
   finding.message = name_of(facts, waiter) + " waits for a result of a multiprocessing.Pool, and ";
+  const ProcessSnapshot* parent = parent_of(facts, process.key);
+  const bool is_copy = parent != nullptr && is_forked_copy(*facts.run, process.key) &&
+                       pool_threads(*parent, "_handle_workers") > 0;
+  if (is_copy && process.threads.size() == 1) {
+    finding.message +=
+        "it has none of the pool's threads: the pool is its parent's, of which fork "
+        "copied the object alone";
+    finding.advise("Make a pool in the process that uses it, or hand it the work by its parent",
+                   {"ProcessPoolExecutor(..., initializer=make_pool)"},
+                   "dlprobe deadlock --pid PID");
+    return RootCause{std::move(finding), index};
+  }
   if (pool_threads(process, "_handle_workers") == 0) {
     finding.message +=
         "none of the pool's threads is left: it was terminated, as at the end of its "

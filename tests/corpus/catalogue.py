@@ -182,6 +182,10 @@ def hangs_of_python():
     for kind in ("slots-not-given-back", "barrier-short-of-one", "full-queue-without-consumer", "ring-without-a-start",
                  "notify-before-wait"):
         yield from pair(kind, f"hang_closed.py {kind}", "DLP0303")
+    yield from pair("lock-of-a-manager", "hang_closed.py lock-of-a-manager", ("DLP0303", "DLP0304"))
+    yield from pair("semaphore-of-a-library", "hang_closed.py semaphore-of-a-library", "DLP0303")
+    for kind, code in (("timed-lock-of-a-killed-one", "DLP0304"), ("eventfds-of-two", "DLP0314")):
+        yield from slow(kind, f"hang_closed.py {kind}", code, severity="warning", verdicts=("warn",), dlprobe_options=["--for", "11s"])
     yield from everywhere("input-kept-open", "hang_closed.py input-kept-open", "DLP0308", evidence={"threads_that_could_write": equals(2)})
     yield from everywhere("task-that-failed", "hang_closed.py task-that-failed", "DLP0305", dlprobe_options=["--for", "11s"],
                           evidence={"exception": holds("OSError (fill, ")})

@@ -4,16 +4,19 @@ No torch.
 Twin: it comes, after a while or again and again.
 """
 import asyncio
+import ctypes
 import itertools
 import multiprocessing
 import os
+import select
+import signal
 import socket
 import subprocess
 import threading
 import time
 from functools import partial
 
-from hang_common import claim, expect, run_kind
+from hang_common import LIBC, claim, expect, run_kind
 
 
 def join_all(options, work, *arguments, more=(), claims=None):
@@ -232,7 +235,114 @@ def task_that_failed(options):
     asyncio.run(take_items(options.healthy))
 
 
-KINDS = {"input-kept-open": input_kept_open, "task-that-failed": task_that_failed, "slots-not-given-back": slots_not_given_back, "barrier-short-of-one": barrier_short_of_one,
+def ask_again(number, healthy, lock):
+    """With a timeout, for the lock that the first one took; it was killed, or gives it back."""
+    if number == 0:
+        with lock:
+            if not healthy:
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(0.5)
+    while not lock.acquire(timeout=0.5):
+        pass
+    if healthy:
+        lock.release()
+
+
+def timed_lock_of_a_killed_one(options):
+    """Who asks for a lock again and again wakes, and gets it never."""
+    lock = multiprocessing.Lock()
+    workers = [multiprocessing.Process(target=ask_again, args=(number, options.healthy, lock)) for number in range(3)]
+    for worker in workers:
+        worker.start()
+    workers[0].join()
+    expect(1)
+    claim("still")
+    if options.healthy:
+        time.sleep(20)
+    for worker in workers:
+        worker.join()
+
+
+def answer(requests, replies):
+    """Leaves one request without a reply."""
+    while True:
+        select.select([requests], [], [])
+        os.eventfd_read(requests)
+        os.eventfd_write(replies, 1)
+
+
+def eventfds_of_two(options):
+    """Each of two processes waits at an eventfd that the other one was to ring."""
+    requests, replies = os.eventfd(0), os.eventfd(0)
+    worker = multiprocessing.Process(target=answer, args=(requests, replies), daemon=True)
+    worker.start()
+    os.eventfd_write(requests, 1)
+    select.select([replies], [], [])
+    os.eventfd_read(replies)
+    expect(1)
+    claim("still")
+    if options.healthy:
+        time.sleep(20)
+        os.eventfd_write(requests, 1)
+    select.select([replies], [], [])
+
+
+def claim_name(number, healthy, lock, names):
+    """The first one ends without giving it back: an early return between acquire() and release()."""
+    if number > 0:
+        names["ended"].wait()
+        claim("still")
+    lock.acquire()
+    if number == 0:
+        names["ended"].set()
+        if not healthy:
+            raise SystemExit(1)
+        time.sleep(20)
+    lock.release()
+
+
+def lock_of_a_manager(options):
+    with multiprocessing.Manager() as manager:
+        lock, ended = manager.Lock(), multiprocessing.Event()
+        workers = [multiprocessing.Process(target=claim_name, args=(number, options.healthy, lock, {"ended": ended}))
+                   for number in range(3)]
+        expect(2)
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+
+def take_frames(number, healthy, name):
+    """By sem_open(3), as a library of the program's own does it."""
+    semaphore = LIBC.sem_open(name, os.O_CREAT, 0o600, 1)
+    if number > 0:
+        time.sleep(1)
+        claim("still")
+    LIBC.sem_wait(ctypes.c_void_p(semaphore))
+    if number == 0 and not healthy:
+        time.sleep(0.2)
+        raise SystemExit(1)
+    time.sleep(20 if number == 0 else 0)
+    LIBC.sem_post(ctypes.c_void_p(semaphore))
+
+
+def semaphore_of_a_library(options):
+    name = f"/corpus-{os.getpid()}".encode()
+    LIBC.sem_open.restype = ctypes.c_void_p
+    workers = [multiprocessing.Process(target=take_frames, args=(number, options.healthy, name)) for number in range(3)]
+    expect(2)
+    for worker in workers:
+        worker.start()
+    time.sleep(0.5)
+    LIBC.sem_unlink(name)
+    for worker in workers:
+        worker.join()
+
+
+KINDS = {"timed-lock-of-a-killed-one": timed_lock_of_a_killed_one, "eventfds-of-two": eventfds_of_two,
+         "lock-of-a-manager": lock_of_a_manager, "semaphore-of-a-library": semaphore_of_a_library,
+         "input-kept-open": input_kept_open, "task-that-failed": task_that_failed, "slots-not-given-back": slots_not_given_back, "barrier-short-of-one": barrier_short_of_one,
          "barrier-with-one-at-a-server": barrier_with_one_at_a_server,
          "notify-before-wait": notify_before_wait, "full-queue-without-consumer": full_queue_without_consumer, "ring-without-a-start": ring_without_a_start}
 KINDS.update({f"{medium}-nobody-fills-{late}-late": partial(job, late=late) for late in ("trainer", "workers")
