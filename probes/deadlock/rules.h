@@ -80,7 +80,7 @@ std::optional<RootCause> lock_behind_gpu(const Facts& facts, size_t waiter);
 /// For how long a worker has to compute without an end of its batch to be worth a warning. A task
 /// of a pool may be anything: a trial, an evaluation.
 BootNs long_work(const ThreadFacts& worker);
-Remedy remedy_for_long_work(const ThreadFacts& worker);
+Remedy remedy_for_long_work(const Facts& facts, const ThreadFacts& worker);
 
 /// Whether a trainer, or its pin-memory thread, waits for a batch the whole time.
 bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer);

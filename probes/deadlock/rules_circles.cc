@@ -211,38 +211,54 @@ Finding closed_process(const Facts& facts, const std::vector<size_t>& waiters) {
   return finding;
 }
 
-// A lock that clients of a manager share: its server takes and releases it for them.
-Finding closed_manager(const Facts& facts, size_t server_thread) {
-  const ThreadFacts& server = facts.threads[server_thread];
+// The first worker that has failed; null: none.
+const ProcessExit* failed_client(const Facts& facts) {
   const auto& exits = facts.run->exits;
-  const auto ended = std::ranges::find_if(exits, [&](const ProcessExit& exit) {
+  const auto found = std::ranges::find_if(exits, [&](const ProcessExit& exit) {
     const ProcessInfo* info = facts.run->find_process(exit.key);
     return info != nullptr && info->role == Role::kWorker && exit.at <= facts.last->at &&
            exit.wait_status.value_or(0) != 0;
   });
+  return found == exits.end() ? nullptr : &*found;
+}
+
+// A thread of a manager's server waits for what another client has to do: release a lock, empty a
+// queue. None of them can go on.
+std::optional<RootCause> closed_manager(const Facts& facts, size_t index,
+                                        const std::vector<bool>& explained) {
+  const ThreadFacts& server = facts.threads[index];
+  const bool is_lock = server.need.kind == NeedKind::kLock;
+  const bool waits = is_lock || server.need.kind == NeedKind::kNotification;
+  if (!waits || !server.doomed || explained[index] || !answers_for_a_manager(*server.thread) ||
+      !is_waited_for(facts, index))
+    return std::nullopt;
   const auto client = std::ranges::find_if(facts.threads, [&](const ThreadFacts& each) {
     return each.doomed && each.is_main() && each.need.kind == NeedKind::kChannel &&
-           std::ranges::count(each.need.providers, server_thread) > 0;
+           std::ranges::count(each.need.providers, index) > 0;
   });
-  const bool is_dead = ended != exits.end();
+  const ThreadFacts& waiter = client == facts.threads.end() ? server : *client;
+  const ProcessExit* dead = is_lock ? failed_client(facts) : nullptr;
   Finding finding =
-      finding_about(facts, is_dead ? FindingCode::kLockHolderDead : FindingCode::kLockCycle,
-                    Confidence::kLikely, client == facts.threads.end() ? server : *client);
-  finding.message = (client == facts.threads.end() ? name_of(facts, server)
-                                                   : name_of(facts, *client) + place_of(*client)) +
-                    " waits for a lock of multiprocessing.Manager (" +
-                    describe(*facts.run, server.process->key) +
-                    ") that is taken, and each client that is left waits, too: ";
-  if (is_dead) {
-    finding.message += describe(*facts.run, ended->key) + ", which " +
-                       describe_exit(ended->wait_status) + ", has not released it";
-    finding.processes.push_back(ended->key);
+      finding_about(facts, dead != nullptr ? FindingCode::kLockHolderDead : FindingCode::kLockCycle,
+                    Confidence::kLikely, waiter);
+  finding.message = name_of(facts, waiter) + place_of(waiter) +
+                    " waits in multiprocessing.Manager (" +
+                    describe(*facts.run, server.process->key) + ") for " +
+                    (is_lock ? Message("a lock that is taken") : server.need.words) +
+                    ", and each client that is left waits, too: ";
+  if (dead != nullptr) {
+    finding.message += describe(*facts.run, dead->key) + ", which " +
+                       describe_exit(dead->wait_status) + ", has not released it";
+    finding.processes.push_back(dead->key);
   } else {
-    finding.message += "nobody can release it";
+    finding.message += "nobody can end that wait";
   }
-  finding.advise("Release it also after an error, and wait for it with a time limit",
-                 {"with lock: ...", "lock.acquire(timeout=60)"}, "dlprobe deadlock --pid PID");
-  return finding;
+  if (is_lock)
+    finding.advise("Release it also after an error, and wait for it with a time limit",
+                   {"with lock: ...", "lock.acquire(timeout=60)"}, "dlprobe deadlock --pid PID");
+  else
+    add_remedy_for_answer(finding, facts, waiter);
+  return RootCause{std::move(finding), index};
 }
 
 // A process in which nobody runs and nobody can be woken from outside, and someone wants a lock;
@@ -269,8 +285,6 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
                          std::ranges::all_of(waiters, same_lock);
   Finding finding = inherited ? closed_copy(facts, facts.threads[waiters.front()])
                               : closed_process(facts, waiters);
-  if (answers_for_a_manager(*facts.threads[waiters.front()].thread))
-    finding = closed_manager(facts, waiters.front());
   finding.prove(
       count_fact("threads_here", process.threads.size(), "/proc/PID/task", facts.last->at));
   finding.prove(text_fact("who_can_wake_it",
@@ -516,8 +530,8 @@ std::vector<RootCause> find_unexplained(const Facts& facts, const std::vector<Ro
 std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCause>& known) {
   return find_unexplained(
       facts, known,
-      std::array{circle_of_holders, circle_within, closed_by_locks, left_behind, circle_with_data,
-                 task_behind_task, lost_batch, circle_of_talk, lost_notifier});
+      std::array{closed_manager, circle_of_holders, circle_within, closed_by_locks, left_behind,
+                 circle_with_data, task_behind_task, lost_batch, circle_of_talk, lost_notifier});
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -7,6 +7,7 @@
 #include "lib/base/units.h"
 #include "lib/foreign/python_code.h"
 #include "probes/deadlock/rules.h"
+#include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
 
 namespace dlprobe::probes::deadlock {
@@ -206,7 +207,7 @@ BootNs long_work(const ThreadFacts& worker) {
   return (is_in_a_pool(worker) ? 60 : 15) * kSecond;
 }
 
-Remedy remedy_for_long_work(const ThreadFacts& worker) {
+Remedy remedy_for_long_work(const Facts& facts, const ThreadFacts& worker) {
   const OwnWords pid = own(worker.process->key.pid);
   // More workers hide a sample that is slow, not one that does not end.
   Remedy remedy{
@@ -220,7 +221,8 @@ Remedy remedy_for_long_work(const ThreadFacts& worker) {
     remedy.commands.emplace_back("result.get(timeout=SECONDS)");
   } else {
     remedy.title += "A timeout names it";
-    remedy.commands.emplace_back("DataLoader(..., timeout=SECONDS)");
+    remedy.commands.emplace_back(has_data_loader(*facts.run) ? "DataLoader(..., timeout=SECONDS)"
+                                                             : "queue.get(timeout=SECONDS)");
   }
   return remedy;
 }

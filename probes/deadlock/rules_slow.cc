@@ -138,7 +138,7 @@ RootCause slow_worker(const Facts& facts, size_t index) {
   const WaitedFile* file = polled_file(worker);
   if (file != nullptr && end_of_file(facts, *file) == nullptr)
     finding.remedies.push_back(remedy_for_file(*file));
-  finding.remedies.push_back(remedy_for_long_work(worker));
+  finding.remedies.push_back(remedy_for_long_work(facts, worker));
   return {std::move(finding), ends_at_work(facts, way) ? index : way.back()};
 }
 

@@ -150,12 +150,28 @@ std::optional<FailingWorkers> failing_workers(const Run& run, const ProcessKey& 
                         .last = fates.last_failure};
 }
 
+namespace {
+
+// Several codes may be answers.
+bool end_alike(const Run& run, const ProcessKey& trainer) {
+  std::optional<int32_t> first;
+  return std::ranges::all_of(run.exits, [&](const ProcessExit& exit) {
+    const ProcessInfo* info = run.find_process(exit.key);
+    const bool is_it = info != nullptr && info->ppid == trainer.pid && has_failed(exit);
+    if (is_it && !first) first = *exit.wait_status;
+    return !is_it || *exit.wait_status == *first;
+  });
+}
+
+}  // namespace
+
 std::optional<BootNs> in_vain_since(const Run& run) {
   if (const auto vain = vain_starts(run)) return vain->since;
   const BootNs now = last_word(run);
   for (const ProcessInfo& process : run.processes) {
     if (process.role != Role::kTrainer || run.find_exit(process.key) != nullptr) continue;
     const auto failing = failing_workers(run, process.key);
+    if (!end_alike(run, process.key)) continue;
     const BootNs pause = failing ? (failing->last - failing->first) / 5 : 0;
     if (failing && failing->last + std::max(pause, kToBeSeen) >= now) return failing->first;
   }

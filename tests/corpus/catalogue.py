@@ -231,7 +231,7 @@ def hangs_of_python():
     yield runs("storage-that-answers", "hang_storage.py read --healthy", beside=["slow_storage.py --healthy"], **storage)
     not_an_error = {"severity": None, "verdicts": ("fail", "warn", "pass")}
     yield from pair("asks-a-terminal", "hang_slow.py asks-a-terminal", "DLP0313", **not_an_error)
-    yield from pair("full-queue-of-a-manager", "hang_slow.py full-queue-of-a-manager", "DLP0313",
+    yield from pair("full-queue-of-a-manager", "hang_slow.py full-queue-of-a-manager", "DLP0303",
                     evidence={"your_code": holds("parse")}, **not_an_error)
     yield from pair("output-left-open", "hang_slow.py output-left-open", "DLP0308", severity="info", verdicts=("pass",))
     yield from pair("slow-sample", "hang_slow.py slow-sample", "DLP0313", **not_an_error)

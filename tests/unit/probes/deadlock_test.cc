@@ -376,6 +376,80 @@ TEST(Deadlock, LockWhoseHolderIsDead) {
   EXPECT_TRUE(find(scene.examine(), FindingCode::kLockHolderDead));
 }
 
+// The trainer waits for the end of a worker.
+void join_worker(HangScene& scene, int32_t pid) {
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  scene.wait_in_read(trainer, 0);
+  trainer.wait = {
+      .tid = kTrainer, .syscall = 61, .args = {static_cast<uint64_t>(pid), 0, 0, 0, 0, 0}};
+}
+
+// By sem_open, in a library of the program's own.
+TEST(Deadlock, SemaphoreOfALibraryThatNobodyIsLeftToPost) {
+  for (const bool is_posted : {false, true}) {
+    HangScene scene;
+    join_worker(scene, kWorker);
+    for (const int32_t pid : {kWorker, kOther}) {
+      scene.wait_in_futex(scene.main(pid), shared_semaphore(7));
+      scene.stack(scene.main(pid),
+                  {native("ring_take", "/srv/libring.so"), python("grab", "/srv/camera.py", 6)});
+      scene.shares_semaphore(pid, 7);
+    }
+    if (is_posted) scene.sleep(scene.main(kOther));
+    const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+    ASSERT_EQ(finding.has_value(), !is_posted);
+    if (is_posted) continue;
+    EXPECT_THAT(*finding,
+                Says("the semaphore /dev/shm/sem.mp-x in libring.so, and nobody is left"));
+    EXPECT_THAT(*finding, AdvisesFirst("Give it back also where an error"));
+  }
+}
+
+// One thread of the server waits for a lock on behalf of its client; the trainer waits for that
+// one.
+TEST(Deadlock, LockOfAManagerThatNoClientIsLeftToRelease) {
+  const std::string folder = "/usr/lib/python3.11/multiprocessing/";
+  HangScene scene;
+  join_worker(scene, kOther);
+  FutexWait once_a_second = python_lock();
+  once_a_second.timed = true;
+  scene.wait_in_futex(scene.main(kWorker), once_a_second);
+  scene.stack(scene.main(kWorker), {python("Server.serve_forever", folder + "managers.py", 177)});
+  ThreadSnapshot& server = scene.add_thread(kWorker, 150);
+  scene.wait_in_futex(server, python_lock(0x4000));
+  scene.stack(server, {python("Server.serve_client", folder + "managers.py", 260)});
+  scene.has_socket(kWorker, 7002);
+  scene.wait_in_recv(scene.main(kOther), 7001, 7002);
+  scene.stack(scene.main(kOther), {python("Connection._recv", folder + "connection.py", 395),
+                                   python("claim", "/srv/registry.py", 5)});
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_THAT(finding, Says("worker 102 (claim, /srv/registry.py:5) waits in "
+                            "multiprocessing.Manager (worker 101) for a lock that is taken",
+                            "nobody can end that wait"));
+  ThreadSnapshot& client = scene.add_thread(kTrainer, 151);
+  scene.run(client);
+  scene.has_socket(kTrainer, 7003);
+  ThreadSnapshot& reader = scene.add_thread(kWorker, 152);
+  scene.wait_in_recv(reader, 7004, 7003);
+  scene.stack(reader, {python("Server.serve_client", folder + "managers.py", 260)});
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle)) << "that client may release it";
+}
+
+TEST(Deadlock, EventfdsOfTwoThatWaitForOneAnother) {
+  HangScene scene(1);
+  for (const auto& [pid, eventfd] : {std::pair(kTrainer, uint64_t{5}), {kWorker, uint64_t{6}}}) {
+    scene.wait_in_read(scene.main(pid), eventfd);
+    scene.main(pid).wait.files.front().kind = FileKind::kEventfd;
+    scene.stack(scene.main(pid), {python("Doorbell.wait", "/srv/evt.py", 5)});
+    scene.has_end(pid, eventfd, true, true);
+  }
+  EXPECT_FALSE(find(scene.examine(12), FindingCode::kConsumerStuck)) << "others may ring";
+  scene.has_end(kTrainer, 6, true, true);
+  scene.has_end(kWorker, 5, true, true);
+  EXPECT_THAT(must_find(scene.examine(12), FindingCode::kConsumerStuck),
+              Says("data from an eventfd (descriptor 5), written by worker 101"));
+}
+
 // As Queue.get(timeout=0.5) does, in a loop.
 HangScene scene_of_a_lock_asked_for_again() {
   HangScene scene = busy_scene();

@@ -162,6 +162,21 @@ TEST(Pace, ALoopThatComputesSinceAnotherWorkerFailed) {
   EXPECT_FALSE(blames_the_producer(scene)) << "the trainer goes on";
 }
 
+// A trainer may compute for long, but not at one line in Python's own code.
+TEST(Pace, ATrainerThatAsksMemorySinceAWorkerFailed) {
+  HangScene scene = consumer_in_a_loop();
+  scene.sleep(scene.main(kFetcher));
+  ThreadSnapshot& trainer = scene.main(HangScene::kTrainer);
+  scene.run(trainer);
+  scene.reads_until(HangScene::kTrainer, 0);
+  scene.stack(trainer, {native("_PyEval_EvalFrameDefault", "/usr/bin/python3.11"),
+                        python("wait", "/srv/ring.py", 5)});
+  EXPECT_TRUE(blames_the_producer(scene));
+  scene.stack(trainer,
+              {native("dgemm", "/usr/lib/libopenblas.so"), python("wait", "/srv/ring.py", 5)});
+  EXPECT_FALSE(blames_the_producer(scene)) << "one long operation";
+}
+
 TEST(Pace, AWorkerThatReadsOrWritesAfterAnotherFailedIsAtWork) {
   EXPECT_FALSE(blames_the_producer(consumer_in_a_loop(kLongWatch)));
 }

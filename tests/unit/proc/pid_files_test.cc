@@ -286,6 +286,9 @@ TEST(FdInfo, GivesDescriptorsInFlightAndEpollTargets) {
                         "tfd:       12 events:       19 data:   ffff pos:0 ino:61af sdev:7\n"));
   EXPECT_EQ(epoll.position, 7U);
   EXPECT_THAT(epoll.epoll_targets, ElementsAre(5, 12));
+  EXPECT_EQ(epoll.eventfd_id, 0U);
+  EXPECT_EQ(parse_fdinfo("pos:\t0\nflags:\t02\neventfd-count:    3\neventfd-id: 6\n")->eventfd_id,
+            6U);
   const std::string file = "pos:\t0\nflags:\t02\nlock:\t1: ";
   for (const char* lock :
        {"FLOCK  ADVISORY  WRITE 42 fe:00:7 0 EOF\n", "POSIX  ADVISORY  WRITE 42 fe:00:7 0 EOF\n",

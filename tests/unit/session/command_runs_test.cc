@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <optional>
+#include <utility>
 
 #include "lib/session/examination.h"
 #include "tests/unit/session/fakes.h"
@@ -148,6 +151,37 @@ TEST_F(CommandRunsTest, ACommandThatHangsIsToldAndGoesOn) {
   EXPECT_EQ(told, 1) << "once for each standstill";
   EXPECT_THAT(control().sent, IsEmpty());
   EXPECT_EQ(end_of(examination).text.plain(), "");
+}
+
+/// One that hangs, moves after 3 s, and ends so long after that.
+class MovingAgainTest : public CommandRunsTest {
+ protected:
+  std::optional<std::chrono::nanoseconds> stood_if_it_ends_after(BootNs time) {
+    std::optional<std::chrono::nanoseconds> stood;
+    bool is_told = false;
+    place_.judge.stuck = true;
+    CommandWatch watch{.hang_after = std::chrono::seconds(5)};
+    watch.when_hung = [&, time](const Recording&) {
+      if (std::exchange(is_told, true)) return;
+      control().in(3 * kSecond,
+                   [this] { place_.files->add("/proc/100/io", "syscr: 9\nsyscw: 0\n"); });
+      control().in(3 * kSecond + time, [this] { control().end(kFirst, 0); });
+    };
+    watch.when_moving_again = [&](std::chrono::nanoseconds so_long) { stood = so_long; };
+    command().watch = std::move(watch);
+    examine();
+    return stood;
+  }
+};
+
+TEST_F(MovingAgainTest, IsTold) {
+  const auto stood = stood_if_it_ends_after(8 * kSecond);
+  ASSERT_TRUE(stood);
+  EXPECT_GT(*stood, std::chrono::seconds(7));
+}
+
+TEST_F(MovingAgainTest, AnEndMovesToo) {
+  EXPECT_FALSE(stood_if_it_ends_after(kSecond));
 }
 
 TEST_F(CommandRunsTest, ACommandThatStandsStillForAReasonIsLeftAlone) {
