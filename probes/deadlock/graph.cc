@@ -127,15 +127,12 @@ class GraphMaker {
       graph_.edges.push_back({.from = from, .to = need.object, .relation = "waits for"});
       holder_end = need.object;
     }
-    std::vector<size_t> shown = need.providers;
-    std::erase_if(shown, [&](size_t each) {
-      return !wanted_.contains(each) || is_beside_the_way(index, each);
-    });
     std::string relation = need.relation;
-    if (shown.size() == 1 && relation.ends_with(" one of"))
+    if (relation.ends_with(" one of"))
       relation = (need.providers.size() > 1 ? "maybe " : "") +
                  relation.substr(0, relation.size() - std::string_view(" one of").size());
-    for (const size_t each : shown) {
+    for (const size_t each : need.providers) {
+      if (!wanted_.contains(each) || is_beside_the_way(index, each)) continue;
       WaitEdge edge{.from = holder_end, .to = id_of(facts_.threads[each]), .relation = relation};
       // Several wait for one object: its edges to the holders once.
       if (std::ranges::find(graph_.edges, edge) == graph_.edges.end()) {

@@ -37,6 +37,7 @@ bool waits_for_notification(const ThreadFacts& thread) {
 struct Sharers {
   std::set<ProcessKey> living;
   std::vector<Message> with_permits;  ///< who has acquired it more often than released it
+  bool are_of_python = false;         ///< by SemLock objects; else by their mappings
 };
 
 Sharers sharers_of(const Facts& facts, uint64_t inode) {
@@ -47,6 +48,7 @@ Sharers sharers_of(const Facts& facts, uint64_t inode) {
     sharers.living.insert(process.key);
     if (state->count > 0) sharers.with_permits.emplace_back(describe(*facts.run, process.key));
   }
+  sharers.are_of_python = !sharers.living.empty();
   // Of a library's own: who has mapped it.
   for (const ChannelEnd& end : facts.last->channel_ends)
     if (const auto process = process_of_thread(facts, end.pid);
@@ -71,13 +73,13 @@ std::vector<Message> ended_siblings(const Facts& facts, const Sharers& sharers) 
   return ended;
 }
 
-Remedy remedy_for_count(const ThreadFacts& waiter) {
+Remedy remedy_for_count(const ThreadFacts& waiter, bool is_of_python) {
   Remedy remedy{.title =
                     "Always release it: with semaphore:. Waiting with a timeout makes an error "
                     "of the next hang",
                 .commands = {"semaphore.acquire(timeout=60)"},
                 .verify = "dlprobe deadlock --pid PID"};
-  if (asker_of(*waiter.thread) == python_frame(*waiter.thread)) {
+  if (!is_of_python) {
     remedy.title =
         "Give it back also where an error leaves the code between, and wait with a time "
         "limit (sem_timedwait): a process that ends does not give it back";
@@ -140,7 +142,7 @@ RootCause nobody_left(const Facts& facts, size_t index) {
         "sender sets under the same lock",
         {"with condition: condition.wait_for(lambda: ready.value)"}, "dlprobe deadlock --pid PID");
   }
-  finding.remedies.push_back(remedy_for_count(waiter));
+  finding.remedies.push_back(remedy_for_count(waiter, sharers.are_of_python));
   return {std::move(finding), index};
 }
 
