@@ -156,11 +156,17 @@ std::vector<ProcessKey> readers_of(const SharedPosition& shared) {
   return readers;
 }
 
+// By the word of a worker whose data set or task has a lock beside the file.
+bool is_under_lock(const StartEvent& event) {
+  return event.kind == StartEventKind::kPositionMoved && event.wanted == "lock";
+}
+
 // Each worker of a loader that says so reads it, too; one alone may not be the trainer's only
 // reader.
 std::vector<SharedPosition> told_by_workers(const Run& run) {
   std::map<std::pair<std::optional<uint64_t>, std::string>, SharedPosition> files;
   for (const StartEvent* event : events_of(run, StartEventKind::kPositionMoved)) {
+    if (is_under_lock(*event)) continue;
     SharedPosition& shared = files[{event->loader, event->shared_file}];
     shared.path = event->shared_file;
     shared.seen_at = event->at;
@@ -196,6 +202,13 @@ const StartEvent* failure_at(const Run& run, const SharedPosition& shared) {
   const auto failures = events_of(run, StartEventKind::kFailed);
   const auto found = std::ranges::find(failures, shared.path, &StartEvent::shared_file);
   return found == failures.end() ? nullptr : *found;
+}
+
+bool is_read_under_lock(const Run& run, const SharedPosition& shared) {
+  return shared.at_once.empty() && failure_at(run, shared) == nullptr &&
+         std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
+           return is_under_lock(event) && event.shared_file == shared.path;
+         });
 }
 
 Finding finding_of(const Run& run, const StartEvent& event) {
@@ -304,7 +317,8 @@ std::vector<Finding> find_shared_handles(const Run& run, std::string_view machin
   std::set<std::string> named;
   for (const auto& [id, shared] : files_of(run, machine)) {
     std::vector<ProcessKey> readers = readers_of(shared);
-    if (readers.size() < 2 || !told.insert(id.first).second) continue;
+    if (readers.size() < 2 || is_read_under_lock(run, shared)) continue;
+    if (!told.insert(id.first).second) continue;
     findings.push_back(finding_of(run, shared, std::move(readers)));
     named.insert(shared.path);
   }

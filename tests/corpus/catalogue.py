@@ -407,7 +407,8 @@ def shared_handles():
     for job in ("locked", "at-offset", "own --by executor", "locked --by processes"):
         yield ends_well(f"shared-tasks-{job.replace(' --', '-').replace(' ', '-')}", f"shared_tasks.py {job}", pace="quick")
     yield ends_well("shared-connection-not", "shared_handles.py connection --healthy", pace="quick")
-    yield ends_well("shared-mapping", "shared_handles.py mapping", pace="quick")
+    for kind in ("mapping", "locked"):
+        yield ends_well(f"shared-{kind}", f"shared_handles.py {kind}", pace="quick")
     yield Case("fd-shared-records", "shared_handles.py records", probe="fd", needs="python", first="DLP0205",
                no_errors=True, verdicts=("warn",))
     yield Case("run-torch-shared-position", "hang_torch.py shared-position", probe="run", leaves_job=True, first="DLP0205",

@@ -8,7 +8,7 @@ import os
 import sys
 from itertools import islice
 
-from dlprobe_files import Positions, files_of, has_lock, open_kinds
+from dlprobe_files import Positions, has_lock, open_kinds, unlocked_files_of
 from dlprobe_hooks import Noticed, call_before
 from dlprobe_random import Draws, Unknown, attributes_of, items, seeded_otherwise, things_in, watched_generators
 from dlprobe_start import load, tell
@@ -425,10 +425,9 @@ def _watch_samples(here, is_map, fields):
     fetcher = _class_of_fetcher(is_map)
     has_files, sockets = open_kinds() if here["num_workers"] > 1 else (False, [])
     things = list(things_in(("dataset", here["dataset"]))) if is_map or has_files or sockets else []
-    is_locked = has_lock(things)
-    numbers = files_of(things) if has_files and not is_locked else ()
+    numbers = unlocked_files_of(things, fields) if has_files else ()
     positions = _LoaderPositions(fields, numbers) if numbers else None
-    if sockets and not is_locked:
+    if sockets and not has_lock(things):
         _Connections(fields, sockets)
     generators = watched_generators(things, seeded_otherwise(here["seed"], here.get("np_seed"))) if is_map else ()
     _watch(fetcher, "auto_collation", positions and positions.begin)

@@ -12,6 +12,9 @@ from dlprobe_trace import POOLS, place_of_code
 
 _MOST_LOOKS = 1000  # of one process; each takes three microseconds
 _MOVES_THAT_PROVE = 3  # of a file's position; the parent may look at it once
+_FUNCTION, _MODULE = type(load), type(os)
+_LOCKS_A_FILE = {"flock", "lockf"}  # of the module fcntl
+_HAVE_LOCKS = ("multiprocessing", "filelock", "fasteners", "portalocker")
 
 
 def open_kinds():
@@ -28,8 +31,22 @@ def open_kinds():
     return has_files, sockets
 
 
+def _names_in(code):
+    yield from code.co_names
+    for each in code.co_consts:
+        if type(each) is type(code):
+            yield from _names_in(each)
+
+
 def has_lock(things):
-    return any(type(thing).__module__ == "multiprocessing.synchronize" for _path, thing in things)
+    """Whether one is among them that keeps other processes out, or code that locks a file."""
+    for _path, thing in things:
+        kind = type(thing)
+        if kind is _FUNCTION and not _LOCKS_A_FILE.isdisjoint(_names_in(thing.__code__)):
+            return True
+        if kind.__module__.partition(".")[0] in _HAVE_LOCKS and (hasattr(kind, "acquire") or "acquire" in attributes_of(thing)):
+            return True
+    return False
 
 
 def files_of(things):
@@ -42,6 +59,22 @@ def files_of(things):
         except (AttributeError, OSError, ValueError):
             pass  # it is closed, or in memory
     return {number for number in numbers if number > 2 and not load("dlprobe_limits").appends(number)}
+
+
+def unlocked_files_of(things, fields):
+    """Of those that it reads under a lock it is told at once: their position is as it should be."""
+    numbers = files_of(things)
+    if numbers and has_lock(things):
+        for number in numbers:
+            _tell_file(number, wanted="lock", **fields)
+        return ()
+    return numbers
+
+
+def _tell_file(number, **fields):
+    path = load("dlprobe_limits").as_of_parent(number)
+    if path is not None and path.startswith("/"):
+        tell("position-moved", shared=path, **fields)
 
 
 class _Reads:
@@ -76,9 +109,7 @@ class _Position:
         return before not in (None, self._last)
 
     def tell(self, fields):
-        path = load("dlprobe_limits").as_of_parent(self._number)
-        if path is not None and path.startswith("/"):
-            tell("position-moved", shared=path, count=self.others, **fields)
+        _tell_file(self._number, count=self.others, **fields)
 
 
 class Positions:
@@ -113,16 +144,8 @@ class Positions:
 
 # ---- in a process of multiprocessing
 
-_FUNCTION, _MODULE = type(open_kinds), type(os)
 _QUEUES = ("multiprocessing.queues", "multiprocessing.connection")
 _HEADER = 4  # bytes, of a message
-
-
-def _names_in(code):
-    yield from code.co_names
-    for each in code.co_consts:
-        if type(each) is type(code):
-            yield from _names_in(each)
 
 
 def _parts_used(path, thing):
@@ -146,10 +169,10 @@ class _Turns:
 
     def _has_files(self, target, things):
         used = list(things_in(*(("", each) for each in things), parts_of=_parts_used))
-        numbers = () if has_lock(used) else files_of(used)
         function = next((each for _path, each in used if type(each) is _FUNCTION and place_of_code(each.__code__, "")), target)
         code = getattr(function, "__code__", None)
         self._fields.update(place_of_code(code, getattr(function, "__qualname__", "")))
+        numbers = unlocked_files_of(used, self._fields)
         if numbers:
             self._positions = Positions(self._fields, numbers)
         return bool(numbers)

@@ -80,6 +80,25 @@ def pool(path, healthy):
         feed(workers, buffered_record)
 
 
+def locked_record(index):
+    with HANDLES[1]:
+        HANDLES[0].seek(offset_of(index))
+        record = HANDLES[0].read(RECORD)
+    time.sleep(0.001)  # its decoding
+    return len(record)
+
+
+def begin_locked(*things):
+    HANDLES[:] = things
+
+
+def locked(path, _healthy):
+    """One handle for all, and a lock around each seek and read; never a mistake."""
+    things = open(path, "rb", buffering=0), multiprocessing.Lock()
+    with multiprocessing.Pool(WORKERS, initializer=begin_locked, initargs=things) as workers:
+        feed(workers, locked_record)
+
+
 def archive_record(index):
     time.sleep(0.001)
     try:
@@ -155,7 +174,7 @@ def connection(_path, healthy):
         store.shutdown()
 
 
-KINDS = {"records": records, "pool": pool, "archive": archive, "mapping": mapping, "connection": connection}
+KINDS = {"records": records, "pool": pool, "archive": archive, "locked": locked, "mapping": mapping, "connection": connection}
 
 
 def main():

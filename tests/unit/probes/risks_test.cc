@@ -282,6 +282,20 @@ TEST(SharedPosition, WorkersTellThatOthersMoveIt) {
   EXPECT_TRUE(find_shared_handles(one, "x86_64").empty()) << "one worker in each epoch";
 }
 
+TEST(SharedPosition, WorkersTellThatTheyReadUnderALock) {
+  Scene scene;
+  scene.run().file_looks = {look_at_file(101, {2, 1, 2}, {2, 1, 2}),
+                            look_at_file(101, {2, 1, 2}, {2, 1, 2})};
+  EXPECT_EQ(find_shared_handles(scene.run(), "x86_64").size(), 1U);
+  StartEvent locked{.kind = StartEventKind::kPositionMoved,
+                    .wanted = "lock",
+                    .shared_file = "/data/train.tar",
+                    .loader = 77};
+  locked.process = key_of(kRiskWorker);
+  scene.run().start_events = {locked, locked};
+  EXPECT_TRUE(find_shared_handles(scene.run(), "x86_64").empty());
+}
+
 TEST(SharedPosition, TheTrainerMayHaveMovedItAlone) {
   HangScene scene = running_scene();
   share_file(scene, {6, 4, 0}, {0, 3, 7}, {0, 2, 8});
