@@ -50,6 +50,7 @@ enum class StartEventKind {
   kHookFailed,      ///< a part of the shim did not find what it knows; `message`
   kRead,            ///< its text was read, not run; `count` lines make what starts processes
   kForeseen,        ///< by its text, what `cause` says could happen at that line
+  kPutInWords,      ///< a child made text of an exception (traceback.format_exc); as of failed
 };
 template <>
 struct Names<StartEventKind> {
@@ -65,7 +66,7 @@ struct Names<StartEventKind> {
                                        "epoch",         "position-moved",  "connection-read",
                                        "result-lost",   "setting-changed", "settings-kept",
                                        "signals",       "hook-failed",     "read",
-                                       "foreseen"});
+                                       "foreseen",      "put-in-words"});
 };
 
 /// Why a process was not started.
@@ -168,6 +169,7 @@ constexpr void list_fields_of_failures(auto&& field) {
         R"(Of failed: the innermost line of Python, "/usr/lib/python3.11/threading.py:971 start")");
   field("chain", &StartEvent::chain,
         "Of failed: what it was raised from or while handling, each with the user's own line; of "
+        "exits what was being handled, likewise; of "
         "samples: checksums of the order of the first 4, 16 and 64");
   field("again", &StartEvent::again,
         "Of failed and result-lost: the class of what another process or thread raised first, or "
@@ -218,7 +220,10 @@ inline constexpr const char* kWantedIs =
     "has ended (`child`, where it is known); \"manager\" where a manager's server did not "
     "answer; \"shutdown\" of an exception that a manager was shut down for; \"tracker\" of a block "
     "that the resource tracker of process `child` removed, which "
-    "runs `path`; \"lock\" of a lock that is gone; \"interpreter\" or \"executor\" of work that "
+    "runs `path`; \"lock\" of a lock that is gone, and of position-moved where one guards the "
+    "file; \"callback\" of what a Pool's callback raised, which the pool drops; \"stdin\" of a "
+    "child that read its empty standard input; of exits \"pool\" in a task of a Pool; "
+    "\"interpreter\" or \"executor\" of work that "
     "came after its shutdown; of refused \"fork\" or \"inheritance\", where a lock cannot be "
     "sent; \"module\" where the program's own module `path` hides one of Python's; \"creator\" of "
     "an object that process `child` made and whose forked copy refuses; of refused "

@@ -280,9 +280,29 @@ void add_stack_facts(const Death& death, ExitCause& cause) {
   }
 }
 
+// The kernel sends it for nothing else on the machines that PyTorch runs on.
+ExitCause forbidden_call_cause(const ExitFacts& facts, const Death& death) {
+  ExitCause cause;
+  cause.code = FindingCode::kWorkerCrashed;
+  cause.confidence = Confidence::kLikely;
+  cause.clause = "was ended by SIGSYS: it made a system call that a seccomp filter forbids";
+  cause.discriminator = "seccomp";
+  cause.together = "seccomp";
+  cause.evidence = signal_evidence(facts, death);
+  cause.remedies.push_back(
+      {.title = "See which call it is, and allow it: in the container's seccomp profile, or in the "
+                "sandbox that the program sets up",
+       .commands = {"dmesg | grep 'type=1326'  # syscall=NUMBER",
+                    "docker run --security-opt seccomp=profile.json ..."},
+       .applies_to = {"bare-host", "docker"},
+       .verify = "grep Seccomp /proc/self/status  # 0: no filter"});
+  return cause;
+}
+
 }  // namespace
 
 ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
+  if (death.signal == SIGSYS) return forbidden_call_cause(facts, death);
   ExitCause cause;
   cause.code = FindingCode::kWorkerCrashed;
   const StartEvent* crash = crash_of(facts, death);

@@ -106,16 +106,23 @@ struct KeptFiles {
   std::string example;  ///< the largest one
 };
 
-KeptFiles kept_files(const Run& run, BootNs before) {
+// `held`: where a process may have had them at the look before.
+KeptFiles files_of_nobody(const Run& run, const ShmLedger& look, const ShmLedger* held) {
+  const auto is_in = [](const ShmLedger& other, const ShmSegment& file) {
+    return std::ranges::find(other.segments, file.inode, &ShmSegment::inode);
+  };
   KeptFiles kept;
-  const auto later = std::ranges::find_if(
-      run.ledgers, [&](const ShmLedger& ledger) { return ledger.at > before; });
-  if (later == run.ledgers.begin()) return kept;
-  const std::vector<ShmSegment>& first = run.ledgers.front().segments;
   uint64_t largest = 0;
-  for (const ShmSegment& file : std::prev(later)->segments) {
-    if (!file.linked || !file.holders.empty() || !file.name) continue;
-    if (std::ranges::count(first, file.inode, &ShmSegment::inode) > 0) continue;
+  for (const ShmSegment& file : look.segments) {
+    const ShmLedger& first = run.ledgers.front();
+    if (!file.linked || !file.holders.empty() || !file.name ||
+        is_in(first, file) != first.segments.end())
+      continue;
+    if (held != nullptr) {
+      const auto before = is_in(*held, file);
+      const bool had_holder = before != held->segments.end() && !before->holders.empty();
+      if (file.kind != SegmentKind::kOther || had_holder) continue;
+    }
     ++kept.count;
     kept.bytes += file.taken_bytes();
     if (file.taken_bytes() <= largest) continue;
@@ -123,6 +130,19 @@ KeptFiles kept_files(const Run& run, BootNs before) {
     kept.example = *file.name;
   }
   return kept;
+}
+
+// On a busy machine the last look before may be seconds old: one just after has what came since.
+KeptFiles kept_files(const Run& run, BootNs death) {
+  constexpr BootNs kJustAfter = 2 * kSecond;
+  const auto later =
+      std::ranges::find_if(run.ledgers, [&](const ShmLedger& ledger) { return ledger.at > death; });
+  if (later == run.ledgers.begin()) return {};
+  const ShmLedger& last = *std::prev(later);
+  KeptFiles kept = files_of_nobody(run, last, nullptr);
+  if (later == run.ledgers.end() || later->at > death + kJustAfter) return kept;
+  KeptFiles after = files_of_nobody(run, *later, &last);
+  return after.bytes > kept.bytes ? after : kept;
 }
 
 // Where they are at least half of what the group had; nothing: they are not.

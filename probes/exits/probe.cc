@@ -237,6 +237,7 @@ bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {
   }
   if (is_handled_child(*facts.run, death.process->key)) return true;
   if (failed_to_start(facts, death) || death.exit_code == kInterruptedExit) return true;
+  if (left_task_of_pool(facts, death)) return false;
   const SignalSent* caught = caught_signal(facts, death);
   if (caught != nullptr && is_of_interrupt(facts, *caught)) return true;
   if (caught != nullptr && was_missed(facts, death)) return false;
@@ -326,6 +327,10 @@ Finding finding_of(const ExitFacts& facts, const std::vector<const Judged*>& gro
     finding.processes.push_back(each->death->process->key);
     finding.severity = std::max(finding.severity, severity_of(facts, *each));
   }
+  if (finding.code == FindingCode::kWorkerExited && finding.severity == Severity::kInfo)
+    finding.remedies = {{.title = "Nothing if its parent reads that code; else raise an exception "
+                                  "in the worker instead",
+                         .verify = "dlprobe run -- COMMAND"}};
   for (const Judged* each : group) {
     finding.prove(text_fact("victim", describe(*facts.run, each->death->process->key),
                             "wait status by " + own(each->death->exit->source),

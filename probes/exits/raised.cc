@@ -47,14 +47,17 @@ std::string first_line(std::string_view text) {
   return end == line.size() ? std::string(line) : std::string(line.substr(0, end)) + " ...";
 }
 
-// What it was raised from at first (`raise ... from`), as the witness tells it: "KeyError: 'x' at
-// /job/data.py:7 in load", the place only where there is a line of the user's own.
+// What it was raised from at first (`raise ... from`), or handled where it left, as the witness
+// tells it: "KeyError: 'x' at /job/data.py:7 in load", the place only where there is a line of the
+// user's own.
 std::optional<StartEvent> first_cause_of(const StartEvent& event) {
   constexpr std::string_view kNoCause = "while handling ";
-  const auto end = std::ranges::find_if(
-      event.chain, [&](const std::string& each) { return each.starts_with(kNoCause); });
+  const auto is_no_cause = [&](const std::string& each) { return each.starts_with(kNoCause); };
+  const auto begin = std::next(event.chain.begin(), has_left(event) && !event.chain.empty());
+  const auto end = std::find_if(begin, event.chain.end(), is_no_cause);
   if (end == event.chain.begin() || !event.again.empty()) return std::nullopt;
-  const std::string_view text = *std::prev(end);
+  std::string_view text = *std::prev(end);
+  if (is_no_cause(*std::prev(end))) text.remove_prefix(kNoCause.size());
   StartEvent cause{.at = event.at, .message = std::string(text)};
   const size_t place = text.rfind(" at ");
   const size_t in = text.rfind(" in ");
@@ -73,7 +76,8 @@ std::optional<StartEvent> first_cause_of(const StartEvent& event) {
 Message caused_by(const StartEvent& event) {
   const auto cause = first_cause_of(event);
   if (!cause) return "";
-  return say(", caused by {}{}", as_text(first_line(cause->message)), where(*cause));
+  return say("{}{}{}", has_left(event) ? " while it handled " : ", caused by ",
+             as_text(first_line(cause->message)), where(*cause));
 }
 
 OwnWords exit_code_of_command(const Run& run) {
@@ -84,11 +88,15 @@ OwnWords exit_code_of_command(const Run& run) {
 Message message_of(const Run& run, const StartEvent& event, const StartEvent& last) {
   const OwnWords who = describe(run, event.process);
   if (has_left(event)) {
-    return say("{} called {}{}, and the job ended with {}", who, as_name(event.message),
-               where(event), as_text(first_line(last.message)));
+    return say("{} called {}{}{}, and the job ended with {}", who, as_name(event.message),
+               where(event), caused_by(event), as_text(first_line(last.message)));
   }
   Message what = as_text(first_line(event.message)) + where(event) + caused_by(event);
   if (const auto reason = reason_of(event)) what += reason->clause;
+  if (event.kind == StartEventKind::kPutInWords) {
+    return say("{} failed: {}; {} was told so and ended with {}{}", who, what,
+               describe(run, last.process), as_name(last.type), where(last));
+  }
   switch (event.ended) {
     case Ended::kWorker:
       if (&event != &last) return say("{} failed and its trainer with it: {}", who, what);
@@ -101,7 +109,11 @@ Message message_of(const Run& run, const StartEvent& event, const StartEvent& la
     case Ended::kTask:
       return say("a task in {} failed, and the job with it: {}", who, what);
     case Ended::kThread:
-      return say("an uncaught exception ended a thread of {}: {}", who, what);
+      return event.wanted == "callback"
+                 ? say("a callback of a Pool of {} failed, which drops the exception and the "
+                       "task's result: {}",
+                       who, what)
+                 : say("an uncaught exception ended a thread of {}: {}", who, what);
     case Ended::kFeeder:
       return say("an object that {} put into a queue was lost: {}", who, what);
     case Ended::kInitializer:
@@ -466,12 +478,16 @@ std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
   if (word == nullptr) return std::nullopt;
   ExitWord said{.kind = word->kind == StartEventKind::kExits ? word->message : word->type};
   if (word->kind == StartEventKind::kExits) {
-    said.clause = say(": it called {}{}", as_name(word->message), where(*word));
+    said.clause = say(": it called {}{}{}", as_name(word->message), where(*word), caused_by(*word));
     if (!word->file.empty())
       said.evidence.push_back(text_fact("called_at", whole_place(*word), kShimSource, word->at));
+    for (const std::string& cause : word->chain)
+      said.evidence.push_back(text_fact("raised_from", as_text(cause), kShimSource, word->at));
     const ProcessInfo* process = run.find_process(key);
     const bool is_worker = process != nullptr && process->role == Role::kWorker;
-    if (word->message == kCallOfAbort || !is_worker) {
+    if (first_cause_of(*word)) {
+      said.remedy = what_to_do(run, *word);
+    } else if (word->message == kCallOfAbort || !is_worker) {
       said.remedy = Remedy{.title = say("See why the program gives up{}; an exception raised there "
                                         "would tell it",
                                         where(*word)),

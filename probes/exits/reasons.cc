@@ -247,6 +247,18 @@ std::optional<Reason> came_too_late(const StartEvent& event) {
   return reason;
 }
 
+std::optional<Reason> asked_nobody(const StartEvent& event) {
+  if (event.wanted != "stdin") return std::nullopt;
+  Reason reason;
+  reason.clause = "; the standard input of a process of multiprocessing is empty";
+  reason.remedy = {
+      .title = "Ask in the main process and pass the answer on; see it in a debugger there, too",
+      .commands = {"multiprocessing.Process(target=work, args=(answer,))",
+                   "work(answer)  # in the main process, under pdb"},
+      .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
 // By the thread that copies batches into pinned memory, and no method of the program's own.
 std::optional<Reason> not_pinned(const StartEvent& event) {
   constexpr std::string_view kFile = "torch/utils/data/_utils/pin_memory.py:";
@@ -298,6 +310,7 @@ std::optional<Reason> reason_of(const StartEvent& event) {
   if (auto reason = removed_block(event)) return reason;
   if (auto reason = cleaned_up(event)) return reason;
   if (auto reason = freed_lock(event)) return reason;
+  if (auto reason = asked_nobody(event)) return reason;
   if (auto reason = came_too_late(event)) return reason;
   return full_file_system(event);
 }

@@ -41,6 +41,8 @@ Message message_of(const ExitFacts& facts, const std::vector<const Judged*>& gro
 bool is_passed_on(const ExitFacts& facts, const Death& death);
 /// Of a worker: its trainer came to an end that is no failure.
 bool trainer_ended_well(const ExitFacts& facts, const Death& death);
+/// By os._exit in a task of a multiprocessing.Pool, which never gets the result then.
+bool left_task_of_pool(const ExitFacts& facts, const Death& death);
 /// By SIGSEGV and others that code brings upon itself.
 bool is_crash_signal(int signal);
 /// The script of "python -u train.py --epochs 3" that the process runs; of one that another one

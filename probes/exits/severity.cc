@@ -51,6 +51,14 @@ bool ends_so_each_time(const ExitFacts& facts, const Death& death) {
 
 }  // namespace
 
+bool left_task_of_pool(const ExitFacts& facts, const Death& death) {
+  return death.signal == 0 &&
+         std::ranges::any_of(facts.run->start_events, [&](const StartEvent& event) {
+           return event.kind == StartEventKind::kExits && event.wanted == "pool" &&
+                  event.process == death.process->key;
+         });
+}
+
 bool is_passed_on(const ExitFacts& facts, const Death& death) {
   constexpr int kShellsOffset = 128;
   const ProcessExit* end = end_of_command(*facts.run);
@@ -84,7 +92,8 @@ Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   if (death.process->role != Role::kWorker) return Severity::kError;
   const bool has_exited = judged.cause.code == FindingCode::kWorkerExited;
   if (trainer_ended_well(facts, death)) {
-    const bool may_answer_so = has_exited && !lost_unasked_results(facts, death);
+    const bool may_answer_so =
+        has_exited && !lost_unasked_results(facts, death) && !left_task_of_pool(facts, death);
     return may_answer_so || was_asked_by_parent(facts, death) ? Severity::kInfo
                                                               : Severity::kWarning;
   }

@@ -231,6 +231,36 @@ ExitCause forked_copy_cause(const Death& death, const Event& library) {
   return cause;
 }
 
+// Its trainer, where the same sender sent it the same signal, and it lives on by a handler that a
+// spawned worker does not have.
+const ProcessInfo* trainer_that_caught(const ExitFacts& facts, const Death& death) {
+  const ProcessInfo* trainer = trainer_of(facts, *death.process);
+  const bool has_handler = trainer != nullptr && trainer->catches(death.signal) == true;
+  if (!has_handler || death.sent == nullptr) return nullptr;
+  const bool was_sent = std::ranges::any_of(facts.run->signals, [&](const SignalSent& each) {
+    return each.target == trainer->key && each.signal == death.signal &&
+           each.sender_pid == death.sent->sender_pid && each.at <= death.sent->at + kTogether &&
+           each.at + kTogether >= death.sent->at;
+  });
+  return was_sent ? trainer : nullptr;
+}
+
+void add_handler_of_trainer(const ExitFacts& facts, const Death& death, ExitCause& cause) {
+  const ProcessInfo* trainer = trainer_that_caught(facts, death);
+  if (trainer == nullptr) return;
+  const OwnWords name = signal_name(death.signal);
+  cause.clause +=
+      say("; {}, which was sent it too, has a handler for it", describe(*facts.run, trainer->key));
+  cause.remedies.push_back(
+      {.title = say("Ignore {} in the workers as well, or handle it there: a process that starts "
+                    "anew has no handler of its parent",
+                    name),
+       .commands = {say("signal.signal(signal.{}, signal.SIG_IGN)  # in worker_init_fn or the "
+                        "initializer",
+                        name)},
+       .verify = "dlprobe run -- COMMAND"});
+}
+
 ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
   if (auto timer = timer_cause(facts, death)) return std::move(*timer);
   ExitCause cause;
@@ -263,6 +293,7 @@ ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
                    (by_itself ? "it sent itself" : describe_sender(facts, *death.sent) + " sent");
     cause.discriminator = "sent";
     cause.together = own(death.sent->sender_pid);
+    add_handler_of_trainer(facts, death, cause);
   }
   return cause;
 }
@@ -443,12 +474,14 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   if (lost_manager) cause.confidence = Confidence::kLikely;  // why that was gone comes first
   cause.code = FindingCode::kWorkerExited;
   cause.clause = "exited by itself with code " + own(death.exit_code);
-  if (death.exit_code == 0) {
+  const bool left_task = left_task_of_pool(facts, death);
+  if (death.exit_code == 0 && !left_task) {
     // Without the trainer's exception it is one of the reasons why a trainer fails.
     cause.confidence = ending ? Confidence::kLikely : Confidence::kPossible;
     cause.clause += " while its trainer waited for it";
   } else if (word) {
     cause.clause += word->clause;
+    if (left_task) cause.clause += "; its Pool never gets the result of that task";
   } else {
     cause.clause += untold_exit(facts, death);
   }

@@ -319,10 +319,22 @@ bool lived_at(const Run& run, const ProcessKey& key, BootNs time) {
   return exit == nullptr || exit->at >= time;
 }
 
+// Of what a child made text of before, and its parent then raised one of its own with.
+const StartEvent* told_in_words(const Run& run, const StartEvent& last) {
+  const auto found = std::ranges::find_if(run.start_events, [&](const StartEvent& event) {
+    return event.kind == StartEventKind::kPutInWords && event.process != last.process &&
+           event.at < last.at && event.message.contains(": ") &&
+           last.message.size() > event.message.size() && last.message.contains(event.message);
+  });
+  return found == run.start_events.end() ? nullptr : &*found;
+}
+
 /// What `last` was before it was raised again.
 void find_first(const Run& run, Ending& ending) {
   const StartEvent& last = *ending.last;
-  ending.first = &last;
+  const StartEvent* words = last.again.empty() ? told_in_words(run, last) : nullptr;
+  ending.first = words == nullptr ? &last : words;
+  if (words != nullptr) ending.is_certain = false;
   if (last.again.empty()) return;
   int most = 1;
   for (const StartEvent& event : run.start_events) {

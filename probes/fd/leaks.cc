@@ -145,6 +145,14 @@ bool are_pair(const Share& share) {
          (share.growth + share.of_second) * 10 >= share.all * 9;
 }
 
+// asyncio's loop has a pair of sockets to be woken by.
+bool are_event_loops(const Share& share) {
+  const uint64_t loops = 2 * share.of_second;
+  return share.kind == FdKind::kSocket && share.second == FdKind::kEpoll &&
+         std::max(loops, share.growth) - std::min(loops, share.growth) <= share.growth / 4 &&
+         (share.growth + share.of_second) * 10 >= share.all * 9;
+}
+
 // What grew, of `kind` if that is known; nothing where it is not known, or too many kinds.
 std::optional<Leak> leak_of(const Facts& facts, const Series& series, const CountGrowth& growth,
                             std::optional<FdKind> kind = {}) {
@@ -153,9 +161,11 @@ std::optional<Leak> leak_of(const Facts& facts, const Series& series, const Coun
   if (before == nullptr || after == nullptr) return std::nullopt;
   const bool one_look = before->at == after->at;
   const Share share = largest_growth(one_look ? FdKinds{} : before->kinds, after->kinds);
-  const bool is_pair = !kind && !is_mostly(share.growth, share) && are_pair(share);
+  const bool are_loops = are_event_loops(share) && kind.value_or(share.kind) == share.kind;
+  const bool is_pair = are_loops || (!kind && !is_mostly(share.growth, share) && are_pair(share));
   if (!kind && !is_pair && !is_mostly(share.growth, share)) return std::nullopt;
   Leak leak{.series = &series, .kind = kind.value_or(share.kind), .growth = growth};
+  leak.are_event_loops = are_loops;
   leak.of_kind = after->kinds[leak.kind];
   if (is_pair && share.second) {
     leak.second = share.second;

@@ -393,6 +393,8 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
                       (first.second ? " and " + plural_of(*first.second) + "," : "") +
                       " and does not close them: " + own(first.of_kind) + " open, " +
                       count_rate_text(first.growth.per_second) + " more" + outlook(first);
+    if (first.are_event_loops)
+      finding.message += "; two sockets and an epoll each, as an event loop of asyncio has";
     name_what_keeps(finding, facts, first);
     if (alike.size() > 1)
       finding.message += say("; the same in {}", counted(alike.size() - 1, "other process"));
@@ -402,7 +404,14 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
     finding.rule_out("DLP0203", kind == FdKind::kSegment
                                     ? "they are open in a worker, not in the trainer"
                                     : "they are not tensors of batches");
-    add_closing_remedy(finding);
+    if (first.are_event_loops) {
+      finding.advise("Close each event loop, or keep one for all samples",
+                     {"asyncio.run(fetch(path))  # closes its loop",
+                      "loop.close()  # of asyncio.new_event_loop()"},
+                     "dlprobe fd -- COMMAND");
+    } else {
+      add_closing_remedy(finding);
+    }
     add_limit_remedies(finding, facts, comfortable_limit(4 * first.growth.last),
                        limit_of(*first.series));
     findings.push_back(std::move(finding));

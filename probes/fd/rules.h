@@ -28,6 +28,7 @@ struct Leak {
   const Series* series = nullptr;
   FdKind kind = FdKind::kFile;
   std::optional<FdKind> second;  ///< grows as the first one
+  bool are_event_loops = false;  ///< of asyncio: an epoll and a pair of sockets each
   uint64_t of_kind = 0;          ///< at the end of the growth
   CountGrowth growth;
   std::optional<Growth> brief;  ///< known by a growth that may come to an end yet

@@ -173,8 +173,8 @@ bool is_of_nobody(const Facts& facts, const ShmSegment& segment) {
   });
 }
 
-// Blocks of multiprocessing.shared_memory that came meanwhile, fill half of the mount, and that no
-// process has: they wait for who opens them, or nobody unlinks them.
+// Blocks of multiprocessing.shared_memory that came meanwhile, fill a third of the mount, and that
+// no process has: they wait for who opens them, or nobody unlinks them.
 void add_closed_blocks(Finding& finding, const Facts& facts, const Shortage& shortage) {
   const ShmLedger* ledger = nullptr;
   size_t blocks = 0;
@@ -196,7 +196,7 @@ void add_closed_blocks(Finding& finding, const Facts& facts, const Shortage& sho
     blocks = count;
     bytes = taken;
   }
-  if (ledger == nullptr || bytes < shortage.use.size_bytes / 2) return;
+  if (ledger == nullptr || bytes < shortage.use.size_bytes / 3) return;
   finding.message +=
       say("; {} of multiprocessing.shared_memory with {} were open in no process: "
           "unless something unlinks each, a larger one fills up, too",

@@ -526,6 +526,9 @@ RAISED = {  # how a job fails -> code, what the proof says of it
     "initializer": ("DLP0514", {"exception": holds("FileNotFoundError"), "raised_at": holds("/raised.py:21")}),
     "initializer-exits": ("DLP0514", {"exception": holds("SystemExit")}),
     "native-exit": ("DLP0510", {"exit_code": equals("1")}),
+    "handled-exit": ("DLP0510", {"called_at": holds("/raised.py:"), "raised_from": holds("ZeroDivisionError")}),
+    "words": ("DLP0514", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
+    "callback": ("DLP0514", {"exception": holds("KeyError"), "raised_at": holds("/raised.py:")}),
     "trainer": ("DLP0514", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
     "no-descriptor": ("DLP0202", {"exception": holds("OSError"), "limit": equals(40), "raised_at": holds("/raised.py:28")}),
     "no-descriptor-hidden": ("DLP0202", {"exception": holds("RuntimeError"), "limit": equals(40)}),
@@ -549,10 +552,13 @@ def raised():
     for kind, (code, evidence) in RAISED.items():
         job, needs = (f"raised.py {kind}", "python") if kind != "worker" else ("raised_torch.py", "torch")
         common = {"probe": "run", "needs": needs}
-        confidence = "likely" if kind == "native-exit" else "certain"
+        confidence = "likely" if kind in ("native-exit", "words", "callback") else "certain"
         yield Case(f"raised-{kind}", job, first=code, severity="error", confidence=confidence, evidence=evidence,
                    exit_codes=(1,), pace="everywhere" if kind in ("task", "spawned", "executor-lacks", "lock-of-fork", "removed-block") else "quick", **common)
         yield Case(f"raised-{kind}-not", f"{job} --healthy", silent=True, verdicts=("pass",), exit_codes=(0,), **common)
+    yield Case("raised-left-task", "raised.py left-task", probe="run", needs="python", first="DLP0510", severity="warning", verdicts=("warn",),
+               exit_codes=(0,), evidence={"called_at": holds("/raised.py:")}, pace="quick")
+    yield ends_well("raised-left-task-not", "raised.py left-task --healthy", pace="quick")
 
 
 def timed_out():

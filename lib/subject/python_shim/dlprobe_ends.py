@@ -103,6 +103,14 @@ def shut_down(trace, is_interpreter):
     return {"wanted": "interpreter"} if starts and is_interpreter else {}
 
 
+def asked_nobody(trace):
+    """Of a child that wanted a word of the user (input(), pdb): whether its standard input is the empty one of multiprocessing."""
+    has_read = isinstance(trace.error, EOFError) and users_place(trace.entries[-1:])
+    if not has_read and type(trace.error).__name__ != "BdbQuit":
+        return {}
+    return {"wanted": "stdin"} if os.fstat(sys.stdin.fileno()).st_rdev == os.stat(os.devnull).st_rdev else {}
+
+
 def _text_in_library(module):
     folder = os.path.dirname(os.__file__)
     for file in (module + ".py", os.path.join(module, "__init__.py")):

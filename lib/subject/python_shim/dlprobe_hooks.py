@@ -8,12 +8,12 @@ import os
 import sys
 from errno import EACCES, EDQUOT, EFBIG, EMFILE, ENFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS
 
+import dlprobe_start
 from dlprobe_start import describe, learn_own_start, load, options, pass_on, soft_limit, tell
-from dlprobe_trace import (Trace, chain_of, entries_of, first_of_group, is_in_task, is_in_worker_of_loader, keep_room, missing_guard,
-                           missing_name, users_call, users_line, users_place, users_place_in_words)
+from dlprobe_trace import (Trace, calls_to, causes_of, chain_of, entries_of, first_of_group, handled_in_words, is_in_worker_of_loader, keep_room,
+                           missing_guard, missing_name, task_at, users_call, users_line, users_place, users_place_in_words)
 
 _MOST_ENDS_TOLD = 20  # of one process, each place once
-_MOST_OF_CAUSE = 300  # characters, so that its place is not cut off
 
 
 def _unpicklable(thing):
@@ -165,16 +165,6 @@ def _is_handed_on(error):
     return any(trace.is_raised_in(*place) for place in _TORCH_HANDS_ON + _WAITS_FOR_OTHERS)
 
 
-def _causes_of(error):
-    """Each with the user's own line. What was only being handled when the next one was raised says so: it is no cause."""
-    causes, chain = [], chain_of(error)
-    for raised, each in zip(chain, chain[1:]):
-        place = users_place(entries_of(each))
-        causes.append(("" if raised.__cause__ is each else "while handling ") + describe(each)[:_MOST_OF_CAUSE]
-                      + (" at %s:%d in %s" % (place["file"], place["line"], place["function"]) if place else ""))
-    return causes
-
-
 def _system_error(error):
     """What the system refused: `error`, or the first that it was raised from, which torch does not show. None: nothing."""
     found = None
@@ -212,6 +202,7 @@ def _refused_resource(error, refusal):
             if late:
                 return late
         known = load("dlprobe_limits").gone_sender(Trace(error)) if "multiprocessing.connection" in sys.modules else {}
+        known = known or (load("dlprobe_ends").asked_nobody(Trace(error)) if _is_begun else {})
         known = known or load("dlprobe_ends").misplaced(Trace(error)) or load("dlprobe_ends").unlike(Trace(error))
         if known:
             return known
@@ -281,7 +272,7 @@ def tell_end(ended, error, sent=None, wanted=None):
         if _is_begun:
             fields["shared"] = _ask_limits("shared_with_parent", trace.entries)
         tell("failed", ended=ended, message=describe(error), type=type(error).__name__,
-             raised_in=trace.raised_in(), chain=_causes_of(error),
+             raised_in=trace.raised_in(), chain=causes_of(error),
              again=next((type(each).__name__ for each in chain_of(error) if _is_handed_on(each)), None), **fields)
     except Exception as fault:
         tell("hook-failed", message="tell_end: %s" % describe(fault), type=type(fault).__name__)
@@ -395,8 +386,8 @@ _loaded_in = os.getpid()
 _is_begun = _has_raised = False  # this child; what ended it was no call of sys.exit
 
 
-def _tell_exit(name, status, place):
-    tell("exits", message=name, count=status if isinstance(status, int) else 0 if status is None else 1, **place)
+def _tell_exit(name, status, place, chain=None):
+    tell("exits", message=name, count=status if isinstance(status, int) else 0 if status is None else 1, chain=chain, **place)
 
 
 def _before_os_exit(status=None, *_):
@@ -404,7 +395,7 @@ def _before_os_exit(status=None, *_):
     if not _is_begun and (not status or os.getpid() != _loaded_in):
         return  # of what os.fork made nobody asks, nor of a program that ends well
     if frame.f_globals.get("__name__", "").partition(".")[0] != "multiprocessing":  # what every child ends by
-        _tell_exit("os._exit", status, dict(users_line(frame), ended="task" if is_in_task(frame) else None))
+        _tell_exit("os._exit", status, dict(users_line(frame), **task_at(calls_to(frame))), handled_in_words(_handled()))
 
 
 def _before_abort(*_):
@@ -419,7 +410,8 @@ def _before_end_of_child(*_):
     if error is not None and Trace(error).is_raised_in("torch/multiprocessing/spawn.py", "_wrap"):
         error = error.__context__ or error  # it hands on what was raised, and leaves by sys.exit
     if isinstance(error, SystemExit):
-        _tell_exit("sys.exit", error.code, users_place(entries_of(error)))
+        task = task_at(entries_of(error))
+        _tell_exit("sys.exit", error.code, dict(users_place(entries_of(error)), **(task if task.get("wanted") else {})), causes_of(error))
     elif error is not None:
         _tell_child_failed(error)
     load("dlprobe_crash").forget()
@@ -461,6 +453,9 @@ def _begin_child():
     _is_begun = True  # maybe in what it was forked from
     load("dlprobe_signals").begin_child()
     load("dlprobe_crash").watch()
+    dlprobe_start._HOOKED += ("traceback",)
+    if "traceback" in sys.modules:
+        _watch_words(sys.modules["traceback"])
     if "dlprobe_files" in sys.modules:  # with queues, by which it may send data
         process = sys.modules["multiprocessing.process"].current_process()
         load("dlprobe_random").watch_process(process)
@@ -481,6 +476,11 @@ class _Children(set):
 
 def _watch_children(module):
     module._children = _Children(module._children)
+
+
+def _watch_words(module):
+    if _is_begun:
+        load("dlprobe_results").watch_words(module)
 
 
 def _begin_served():
@@ -574,6 +574,7 @@ AFTER = {
     "concurrent.futures.process": [_hook_executor],
     "joblib.externals.loky.process_executor": [_hook_executor],
     "loky.process_executor": [_hook_executor],
+    "traceback": [_watch_words],
     "threading": [_hook_threading, lambda _module: load("dlprobe_signals"), lambda _module: load("dlprobe_crash").watch()],
     "torch._utils": [_hook_torch_utils],
     "torch.distributed.distributed_c10d": [lambda module: load("dlprobe_ranks").hook_groups(module)],
@@ -582,11 +583,11 @@ AFTER = {
     "torch.nn.parallel.distributed": [lambda module: load("dlprobe_ranks").hook_data_parallel(module)],
     "torch.utils.data.dataloader": [_hook_data_loader],
 }
+if sys.version_info >= (3, 13):
+    AFTER["traceback"].append(lambda module: call_before(module, "print_exc", _before_print))
 for _name, _before in (("abort", _before_abort), ("_exit", _before_os_exit)):
     call_before(os, _name, _before)
     setattr(sys.modules["posix"], _name, getattr(os, _name))  # by which it is pickled
-if sys.version_info >= (3, 13):
-    AFTER["traceback"] = [lambda module: call_before(module, "print_exc", _before_print)]
 if options:
     import dlprobe_overrides
     for _name, _hook in dlprobe_overrides.AFTER.items():

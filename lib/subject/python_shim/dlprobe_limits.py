@@ -98,8 +98,12 @@ def _made_since_the_start(folder):
 
 
 def _cut_short(path):
-    """Of a write that says no errno: its file's, if there is no room for it."""
-    return _fullness(path) if path is not None and _has_no_room(os.path.dirname(path)) else {}
+    """Of a write that says no errno: its file's, if there is no room for it, or it may not grow."""
+    if path is None or _has_no_room(os.path.dirname(path)):
+        return _fullness(path)
+    limit = _limits()["Max file size"]
+    is_at_limit = limit != "unlimited" and os.path.getsize(path) >= int(limit)
+    return {"path": path, "limit": int(limit), "wanted": "file size", "error_number": EFBIG} if is_at_limit else {}
 
 
 def _file_of_torch(trace):

@@ -1,17 +1,19 @@
 """Results of pools and executors that are exceptions, and that nobody asked for until they were freed or the program ended: the
-work was lost in silence. Of a task that works it is noted that somebody asked.
+work was lost in silence. Of a task that works it is noted that somebody asked. And exceptions that a child makes text of, for
+that may be the result.
 """
 import atexit
 import os
 import sys
 from functools import partial
 
-from dlprobe_hooks import Noticed, call_before
+from dlprobe_hooks import Noticed, call_before, tell_end
 from dlprobe_start import describe, tell
-from dlprobe_trace import entries_of, users_place
+from dlprobe_trace import Trace, causes_of, entries_of, keep_room, users_place
 
 _owner = os.getpid()
 _MOST_KEPT = 64
+_MOST_IN_WORDS = 20  # of one process, each place once
 _done = set()  # exceptions, by class and line, that were told or asked for: who asks for one knows of the others
 _failed = {}  # by its address: a weak reference to the result, which exception it is, and what is told of it
 _asked = sys.modules["weakref"].WeakSet()  # before they came
@@ -80,12 +82,48 @@ class _Success:
             pass
 
 
+class _Callback:
+    """That of a pool's results: the pool passes over a KeyError that it raises, and the result never comes."""
+
+    def __set__(self, result, callback):
+        def call(value):
+            try:
+                callback(value)
+            except KeyError as error:
+                tell_end("thread", error, wanted="callback")
+                raise
+
+        result.__dict__["_callback"] = callback and call
+
+
 def hook_pool(module):
     _watch(module.ApplyResult, "get", "successful")
     module.ApplyResult._success = _Success()
+    module.ApplyResult._callback = _Callback()
 
 
 def hook_futures(module):
     _watch(module.Future, "result", "exception", "add_done_callback")
     call_before(module.Future, "set_exception", lambda future, error: _note(
         future, error, future._done_callbacks or future._condition._waiters))
+
+
+_in_words = None  # those told of; None: nothing is hooked
+
+
+def _before_words(_self, kind, error, *_, **__):
+    if not isinstance(error, Exception) or len(_in_words) >= _MOST_IN_WORDS:
+        return
+    key = kind.__name__, Trace(error).raised_in()
+    keep_room()
+    if key not in _in_words:
+        _in_words.add(key)
+        tell("put-in-words", message=describe(error), type=key[0], raised_in=key[1], chain=causes_of(error), **users_place(entries_of(error)))
+
+
+def watch_words(module):
+    """In a child."""
+    global _in_words
+    if _in_words is None:
+        call_before(module.TracebackException, "__init__", _before_words)
+    _in_words = set()

@@ -145,6 +145,8 @@ def describe(error):
     name = kind.__qualname__ if kind.__module__ in ("builtins", "__main__", "__mp_main__") else \
         "%s.%s" % (kind.__module__, kind.__qualname__)
     text = str(error)
+    if len(text) > _MOST_TEXT - 100:  # the last line of a traceback is the best of it
+        text = text[:_MOST_TEXT // 2 - 100] + " ... " + text[-_MOST_TEXT // 2 + 50:]
     return "%s: %s" % (name, text) if text else name
 
 

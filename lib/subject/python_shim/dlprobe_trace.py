@@ -4,9 +4,10 @@ import os
 import sys
 from errno import ENOMEM
 
-from dlprobe_start import FOLDER, START_FOLDER
+from dlprobe_start import FOLDER, START_FOLDER, describe
 
 _MOST_CAUSES = 4  # of an exception's chain
+_MOST_OF_CAUSE = 300  # characters, so that its place is not cut off
 _STARTS_A_CHILD = {"multiprocessing.forkserver", "multiprocessing.spawn"}
 MAIN_NAMES = ("__main__", "__mp_main__")
 POOLS = ("multiprocessing.pool", "concurrent.futures.process", "loky.process_executor")
@@ -132,6 +133,22 @@ def chain_of(error, also_hidden=False):
     return chain
 
 
+def _in_words(error):
+    place = users_place_in_words(entries_of(error))
+    return describe(error)[:_MOST_OF_CAUSE] + (" at " + place if place else "")
+
+
+def causes_of(error):
+    """Each with the user's own line. What was only being handled when the next one was raised says so: it is no cause."""
+    chain = chain_of(error)
+    return [("" if raised.__cause__ is each else "while handling ") + _in_words(each) for raised, each in zip(chain, chain[1:])]
+
+
+def handled_in_words(error):
+    """What is being handled where a program leaves, and what that came from."""
+    return ["while handling " + _in_words(error)] + causes_of(error) if isinstance(error, Exception) else None
+
+
 def first_of_group(error):
     """Of an ExceptionGroup, as asyncio.TaskGroup raises one, the first that it is made of (CPython 3.11)."""
     while isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):
@@ -178,10 +195,10 @@ def is_in_worker_of_loader():
     return worker is not None and worker.get_worker_info() is not None
 
 
-def is_in_task(frame):
-    """Whether a process of a pool is at work on a task there."""
-    while frame is not None:
-        if frame.f_code.co_name in ("worker", "_process_worker") and frame.f_globals.get("__name__", "").endswith(POOLS):
-            return True
-        frame = frame.f_back
-    return False
+def task_at(entries):
+    """Of a process of a pool or an executor, what it says of itself while it is at work on a task there."""
+    for frame, _line in entries:
+        name = frame.f_globals.get("__name__", "")
+        if frame.f_code.co_name in ("worker", "_process_worker") and name.endswith(POOLS):
+            return {"ended": "task", "wanted": "pool" if "func" in frame.f_locals and name == "multiprocessing.pool" else None}
+    return {}

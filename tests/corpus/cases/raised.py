@@ -152,7 +152,59 @@ def let_others_read(*arguments):
     block.unlink()
 
 
+class FromAfar(Exception):
+    """Raised for the text that another process made of its exception."""
+
+
+def divide_in_words(number):
+    import traceback
+    try:
+        return divide(number), ""
+    except ZeroDivisionError:
+        return 0, traceback.format_exc()
+
+
+def raise_words(words):
+    raise FromAfar(words.strip().splitlines()[-1])
+
+
+def read_words(on_failure):
+    for _value, words in with_pool(divide_in_words):
+        if words:
+            on_failure(words)
+
+
+def leave_with_what_it_handles(number):
+    try:
+        divide(number)
+    except ZeroDivisionError:
+        os._exit(4)
+
+
+def call_back(seen):
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return pool.map_async(abs, range(8), callback=lambda _values: seen["map"]).get(timeout=3)
+
+
+def leave_a_task(number):
+    if number == 3:
+        os._exit(0)
+
+
+def count_what_comes(work):
+    """A job that ends well without a result that never comes."""
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        results = [pool.apply_async(work, (number,)) for number in range(8)]
+        for result in results:
+            result.wait(1)
+        print(sum(result.ready() for result in results))
+
+
 JOBS = {
+    "words": lambda: read_words(raise_words),
+    "handled-exit": lambda: with_others_that_wait(leave_with_what_it_handles),
+    "callback": lambda: call_back({}),
+    "left-task": lambda: count_what_comes(leave_a_task),
     "task": lambda: with_pool(divide),
     "executor-task": with_executor,
     "initializer": lambda: with_executor(initializer=open_table),
@@ -174,7 +226,8 @@ JOBS = {
     "removed-block": let_others_read,
 }
 # What would never come to an end, or fails whatever is done about it, works in the healthy twin.
-HEALTHY = {"not-rebuilt": lambda: with_pool(abs), "no-descriptor": lambda: None, "no-descriptor-hidden": lambda: None, "result": lambda: with_pool(abs),
+HEALTHY = {"words": lambda: read_words(print), "handled-exit": lambda: with_others_that_wait(abs), "callback": lambda: call_back({"map": 1}),
+           "left-task": lambda: count_what_comes(abs), "not-rebuilt": lambda: with_pool(abs), "no-descriptor": lambda: None, "no-descriptor-hidden": lambda: None, "result": lambda: with_pool(abs),
            "spawned": lambda: with_spawned_process(4), "native-exit": lambda: with_others_that_wait(abs),
            "freed-lock": lambda: count_in_spawned(multiprocessing.get_context("spawn")),
            "lock-of-fork": lambda: count_in_spawned(multiprocessing.get_context("spawn")), "closed": lambda: work_with_closed(True),

@@ -253,6 +253,26 @@ TEST_F(ExitsTest, FilesInMemoryFilledTheGroup) {
   }
 }
 
+TEST_F(ExitsTest, FilesInMemoryAreCountedAlsoJustAfterTheKill) {
+  scene.run().samples.back().cgroup = CgroupMemory{.version = 2,
+                                                   .path = "/job/w",
+                                                   .used_bytes = 64 * kMiB,
+                                                   .limit_bytes = 64 * kMiB,
+                                                   .shmem_bytes = 41 * kMiB};
+  log(1, 101, false, "/job");
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  ShmSegment file{.inode = 7, .name = "cache/a.npy", .size_bytes = 40 * kMiB};
+  for (const bool had_holder : {false, true}) {
+    scene.run().ledgers.clear();
+    scene.ledger(0.1, {});
+    ShmSegment held = file;
+    held.holders.push_back({.key = key_of(101), .in_tree = true, .fds = 1});
+    scene.ledger(0.2, had_holder ? std::vector{held} : std::vector<ShmSegment>());
+    scene.ledger(1.3, {file});
+    EXPECT_EQ(only().message.plain().contains("40.0 MiB of that are 1 file"), !had_holder);
+  }
+}
+
 TEST_F(ExitsTest, AKillOfAWholeGroupIsOneFindingAndSaysWhy) {
   for (OomCounters& record : scene.run().oom_counters)
     record.group_kills = 0;
@@ -418,6 +438,17 @@ TEST_F(ExitsTest, SigtermFromOutsideIsNews) {
   scene.exit_by_signal(101, 1, SIGTERM);
   scene.exit_with(kParent, 1.5, 1);
   EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
+}
+
+TEST_F(ExitsTest, AHandlerThatOnlyTheTrainerHasIsNamed) {
+  killed(1, 101, SIGUSR1, 0, kStranger);
+  scene.exit_with(kParent, 1.5, 1);
+  for (ProcessInfo& process : scene.run().processes)
+    if (process.key.pid == kParent) process.signals_caught = 1ULL << (SIGUSR1 - 1U);
+  EXPECT_THAT(only(), Not(Says("handler"))) << "it was not sent it";
+  sent(1, kParent, SIGUSR1, 0, kStranger);
+  EXPECT_THAT(only(), Says("trainer 100, which was sent it too, has a handler"));
+  EXPECT_THAT(only(), AdvisesFirst("Ignore SIGUSR1 in the workers"));
 }
 
 TEST_F(ExitsTest, AWholeJobThatIsStopped) {
@@ -672,6 +703,15 @@ TEST_F(ExitsTest, ALauncherThatIsInterruptedEndsItsRanks) {
   EXPECT_TRUE(examine().findings.empty());
 }
 
+TEST_F(ExitsTest, SigsysIsOfASeccompFilter) {
+  scene.exit_by_signal(101, 1, SIGSYS);
+  scene.exit_with(kParent, 1.5, 1);
+  EXPECT_THAT(only(), Says("system call that a seccomp filter forbids"));
+  scene.run().exits.clear();
+  killed(1, 101, SIGSYS, 0, kStranger);
+  EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
+}
+
 TEST_F(ExitsTest, AbortIsACrashAndSomebodysSigsegvIsNot) {
   killed(1, 101, SIGABRT, -6, 101);
   EXPECT_EQ(only().code, FindingCode::kWorkerCrashed);
@@ -704,6 +744,26 @@ TEST_F(ExitsTest, ExitCodesOfAJobThatEndsWellAreANote) {
   scene.exit_with(101, 1, 3);
   scene.exit_with(kParent, 2, 0);
   EXPECT_EQ(only().severity, Severity::kInfo);
+}
+
+TEST_F(ExitsTest, AWorkerThatLeftATaskOfAPoolLostItsResult) {
+  for (const int code : {0, 3}) {
+    scene.run().exits.clear();
+    scene.exit_with(101, 1, code);
+    scene.exit_with(kParent, 2, 0);
+    StartEvent left{.at = Scene::at(0.99),
+                    .kind = StartEventKind::kExits,
+                    .process = key_of(101),
+                    .message = "os._exit",
+                    .count = code,
+                    .ended = Ended::kTask};
+    scene.run().start_events = {left};
+    for (const Finding& finding : examine().findings)
+      EXPECT_EQ(finding.severity, Severity::kInfo) << "of an executor, or of its own";
+    scene.run().start_events.front().wanted = "pool";
+    EXPECT_EQ(only().severity, Severity::kWarning);
+    EXPECT_THAT(only(), Says("it called os._exit; its Pool never gets the result of that task"));
+  }
 }
 
 // As a pool that ends a worker whose task takes too long.
@@ -1040,6 +1100,45 @@ TEST_F(Raised, ATrainerThatRaisedNothingIsNotSaidToHaveFailedWithItsWorker) {
             "its trainer exited with code 3 without an exception that dlprobe saw");
   EXPECT_EQ(finding.confidence, Confidence::kLikely);
   EXPECT_EQ(finding.remedies.front().commands.back().plain(), "python -m pdb -c continue eval.py");
+}
+
+TEST_F(Raised, WhatAWorkerMadeTextOfIsWhereAnExceptionCameFrom) {
+  failed(1, 102, Ended::kNothing, "load");
+  scene.run().start_events.back().kind = StartEventKind::kPutInWords;
+  job_fails(1.2, "unwrap");
+  EXPECT_THAT(only(), Says("trainer 100 ended with an uncaught exception: KeyError: 'x'"));
+  StartEvent& last = scene.run().start_events.back();
+  last.type = "RemoteError";
+  last.message = "rep.RemoteError: Traceback ... KeyError: 'x'";
+  scene.run().start_events.front().file = "/job/rows.py";
+  EXPECT_THAT(only(), Says("worker 102 failed: KeyError: 'x' at rows.py:7 in load; trainer 100 was "
+                           "told so and ended with RemoteError at data.py:7 in unwrap"));
+  EXPECT_THAT(only(), AdvisesFirst("Fix it at rows.py:7"));
+  last.message = "rep.RemoteError: no result";
+  EXPECT_THAT(only(), Says("trainer 100 ended with an uncaught exception"));
+}
+
+TEST_F(Raised, WhatWasHandledWhereAProcessLeftIsSaid) {
+  tell(1, 102,
+       {.kind = StartEventKind::kExits,
+        .message = "os._exit",
+        .file = "/job/actor.py",
+        .line = 6,
+        .count = 4,
+        .chain = {"while handling FileNotFoundError: rom at /job/roms.py:3 in load",
+                  "while handling KeyError: 1"}});
+  scene.exit_with(102, 1.1, 4);
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only(),
+              Says("it called os._exit at actor.py:6 while it handled FileNotFoundError: rom "
+                   "at roms.py:3 in load"));
+  EXPECT_THAT(only(), AdvisesFirst("Fix it at roms.py:3"));
+}
+
+TEST_F(Raised, ACallbackOfAPoolThatFailsIsNoEndOfAThread) {
+  failed(1, kParent, Ended::kThread, "on_result");
+  scene.run().start_events.back().wanted = "callback";
+  EXPECT_THAT(only(), Says("a callback of a Pool of trainer 100 failed"));
 }
 
 TEST_F(Raised, ANameThatASpawnedProcessLacksAndItsParentHasIsNamed) {

@@ -218,13 +218,13 @@ TEST_F(Fd, ASlowLeakIsNoErrorYet) {
 }
 
 // `watch`, with inotify handles beside what it is of.
-void add_others(Scene& scene, const Count& count) {
+void add_others(Scene& scene, const Count& count, FdKind kind = FdKind::kOther) {
   for (Sample& sample : scene.run().samples) {
     const double at_s = static_cast<double>(sample.at - Scene::at(0)) / kSecond;
     for (ProcessSample& process : sample.processes) {
       const auto more = static_cast<uint64_t>(count(process.key.pid, at_s));
       process.fd_count = process.fd_count->value() + more;
-      if (process.fds) (**process.fds)[FdKind::kOther] += more;
+      if (process.fds) (**process.fds)[kind] += more;
     }
   }
 }
@@ -236,6 +236,16 @@ TEST_F(Fd, TwoKindsThatGrowAlikeAreOneLeak) {
   const Finding finding = only_finding(examine());
   EXPECT_THAT(finding, Says("opens epolls and other descriptors, and does not close them: 80"));
   EXPECT_EQ(finding.confidence, Confidence::kPossible);
+}
+
+TEST_F(Fd, TwoSocketsAndAnEpollAreAnEventLoop) {
+  set_limit(20'000);
+  watch(0, 20, FdKind::kSocket, climbs(kFdWorker, 4, 1e9));
+  EXPECT_THAT(only_finding(examine()), Not(Says("event loop")));
+  add_others(scene_, climbs(kFdWorker, 2, 1e9), FdKind::kEpoll);
+  const Finding finding = only_finding(examine());
+  EXPECT_THAT(finding, Says("two sockets and an epoll each, as an event loop of asyncio has"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Close each event loop"));
 }
 
 TEST_F(Fd, OneKindGrowsOnWhereAnotherComesToAnEnd) {

@@ -58,7 +58,7 @@ TEST(ShmExhausted, BlocksThatNobodyHasWantToBeUnlinked) {
     scene.sample(0.1, 0);
     scene.sample(0.2, 40 * kMiB);
     std::vector<ShmSegment> blocks;
-    for (uint64_t number = 1; number <= 4; ++number) {
+    for (uint64_t number = 1; number <= 3; ++number) {
       blocks.push_back(foreign_block(number, 10 * kMiB, 101, "python3"));
       if (!is_open) blocks.back().holders.clear();
     }
@@ -67,7 +67,7 @@ TEST(ShmExhausted, BlocksThatNobodyHasWantToBeUnlinked) {
     scene.exit_by_signal(101, 0.26, SIGBUS);
     const Finding finding = must_find(scene.examine(), FindingCode::kShmExhausted);
     const auto said =
-        HasSubstr("4 blocks of multiprocessing.shared_memory with 40.0 MiB were open in no");
+        HasSubstr("3 blocks of multiprocessing.shared_memory with 30.0 MiB were open in no");
     if (is_open) {
       EXPECT_THAT(finding.message.plain(), Not(said));
     } else {
