@@ -231,12 +231,14 @@ ExitCause forked_copy_cause(const Death& death, const Event& library) {
   return cause;
 }
 
-// Its trainer, where the same sender sent it the same signal, and it lives on by a handler that a
-// spawned worker does not have.
+// Its trainer, where the same sender sent it the same signal, and it lived on: by a handler that a
+// spawned worker does not have. Other signals than these ask for an end.
 const ProcessInfo* trainer_that_caught(const ExitFacts& facts, const Death& death) {
   const ProcessInfo* trainer = trainer_of(facts, *death.process);
-  const bool has_handler = trainer != nullptr && trainer->catches(death.signal) == true;
-  if (!has_handler || death.sent == nullptr) return nullptr;
+  const bool is_message = death.signal == SIGUSR1 || death.signal == SIGUSR2;
+  if (!is_message || trainer == nullptr || death.sent == nullptr) return nullptr;
+  const Death* end = death_of(facts, trainer->key);
+  if (end != nullptr && end->signal == death.signal) return nullptr;
   const bool was_sent = std::ranges::any_of(facts.run->signals, [&](const SignalSent& each) {
     return each.target == trainer->key && each.signal == death.signal &&
            each.sender_pid == death.sent->sender_pid && each.at <= death.sent->at + kTogether &&

@@ -453,9 +453,7 @@ def _begin_child():
     _is_begun = True  # maybe in what it was forked from
     load("dlprobe_signals").begin_child()
     load("dlprobe_crash").watch()
-    dlprobe_start._HOOKED += ("traceback",)
-    if "traceback" in sys.modules:
-        _watch_words(sys.modules["traceback"])
+    _watch_words()
     if "dlprobe_files" in sys.modules:  # with queues, by which it may send data
         process = sys.modules["multiprocessing.process"].current_process()
         load("dlprobe_random").watch_process(process)
@@ -478,9 +476,15 @@ def _watch_children(module):
     module._children = _Children(module._children)
 
 
-def _watch_words(module):
-    if _is_begun:
+def _watch_words():
+    """Now, or when the child imports traceback."""
+    def watch(module):
         load("dlprobe_results").watch_words(module)
+
+    if "traceback" in sys.modules:
+        return watch(sys.modules["traceback"])
+    AFTER.setdefault("traceback", []).append(watch)
+    dlprobe_start._HOOKED += ("traceback",)
 
 
 def _begin_served():
@@ -574,7 +578,6 @@ AFTER = {
     "concurrent.futures.process": [_hook_executor],
     "joblib.externals.loky.process_executor": [_hook_executor],
     "loky.process_executor": [_hook_executor],
-    "traceback": [_watch_words],
     "threading": [_hook_threading, lambda _module: load("dlprobe_signals"), lambda _module: load("dlprobe_crash").watch()],
     "torch._utils": [_hook_torch_utils],
     "torch.distributed.distributed_c10d": [lambda module: load("dlprobe_ranks").hook_groups(module)],
@@ -584,7 +587,7 @@ AFTER = {
     "torch.utils.data.dataloader": [_hook_data_loader],
 }
 if sys.version_info >= (3, 13):
-    AFTER["traceback"].append(lambda module: call_before(module, "print_exc", _before_print))
+    AFTER["traceback"] = [lambda module: call_before(module, "print_exc", _before_print)]
 for _name, _before in (("abort", _before_abort), ("_exit", _before_os_exit)):
     call_before(os, _name, _before)
     setattr(sys.modules["posix"], _name, getattr(os, _name))  # by which it is pickled
