@@ -35,22 +35,25 @@ enum class StartEventKind {
              ///< stood; `count`: so many frames are shown of it
   kDraws,    ///< a worker draws from a random generator for its samples
   kSamples,  ///< the samples that a worker read of an IterableDataset
-  kRankSamples,     ///< the first that a rank reads in a shuffled order to learn from
-  kBatchesSent,     ///< batches that a worker put into its queue, which it may write to again
-  kBatchesTaken,    ///< and that the trainer took
-  kTensorsSent,     ///< in shared memory that their process wrote to before it sent it again
-  kTensorsTaken,    ///< that memory came to another process
-  kEpoch,           ///< a loop over a DataLoader began, with gradients
-  kPositionMoved,   ///< of the file `shared_file` that a worker reads: others moved it
-  kConnectionRead,  ///< a worker reads from a TCP connection of before the fork: `path`
-  kResultLost,      ///< an exception of a task, for whose result nobody asked until it was freed
-  kSettingChanged,  ///< the trainer changed `path`, of which workers that live on have a copy
-  kSettingsKept,    ///< what such a worker has before a later epoch
-  kSignals,         ///< it sends process `child` the signal `count`, or itself after `seconds`
-  kHookFailed,      ///< a part of the shim did not find what it knows; `message`
-  kRead,            ///< its text was read, not run; `count` lines make what starts processes
-  kForeseen,        ///< by its text, what `cause` says could happen at that line
-  kPutInWords,      ///< a child made text of an exception (traceback.format_exc); as of failed
+  kRankSamples,       ///< the first that a rank reads in a shuffled order to learn from
+  kBatchesSent,       ///< batches that a worker put into its queue, which it may write to again
+  kBatchesTaken,      ///< and that the trainer took
+  kTensorsSent,       ///< in shared memory that their process wrote to before it sent it again
+  kTensorsTaken,      ///< that memory came to another process
+  kEpoch,             ///< a loop over a DataLoader began, with gradients
+  kPositionMoved,     ///< of the file `shared_file` that a worker reads: others moved it
+  kConnectionRead,    ///< a worker reads from a TCP connection of before the fork: `path`
+  kResultLost,        ///< an exception of a task, for whose result nobody asked until it was freed
+  kSettingChanged,    ///< the trainer changed `path`, of which workers that live on have a copy
+  kSettingsKept,      ///< what such a worker has before a later epoch
+  kSignals,           ///< it sends process `child` the signal `count`, or itself after `seconds`
+  kFileRewritten,     ///< it empties the file `path`, writes it and reads it, again and again
+  kSamplesRewritten,  ///< the data set's own memory changes where a sample of it is asked for
+  kBytesLost,         ///< it ended with `bytes` that it had written to `path` and not flushed
+  kHookFailed,        ///< a part of the shim did not find what it knows; `message`
+  kRead,              ///< its text was read, not run; `count` lines make what starts processes
+  kForeseen,          ///< by its text, what `cause` says could happen at that line
+  kPutInWords,            ///< a child made text of an exception (traceback.format_exc); as of failed
 };
 template <>
 struct Names<StartEventKind> {
@@ -65,7 +68,8 @@ struct Names<StartEventKind> {
                                        "batches-taken", "tensors-sent",    "tensors-taken",
                                        "epoch",         "position-moved",  "connection-read",
                                        "result-lost",   "setting-changed", "settings-kept",
-                                       "signals",       "hook-failed",     "read",
+                                       "signals",       "file-rewritten",  "samples-rewritten",
+                                       "bytes-lost",    "hook-failed",     "read",
                                        "foreseen",      "put-in-words"});
 };
 
@@ -189,11 +193,12 @@ constexpr void list_fields_of_data(auto&& field) {
   field("loader", &StartEvent::loader,
         "Of draws, samples, rank-samples, batches-sent, batches-taken, epoch, position-moved, "
         "connection-read, "
-        "setting-changed and settings-kept: the same "
+        "setting-changed, settings-kept, samples-rewritten: the same "
         "in all workers of one "
         "iterator (the inode "
         "of the pipe into "
-        "which they put batches); of tensors-sent and tensors-taken the inode of the memory");
+        "which they put batches); of tensors-sent and tensors-taken the inode of the memory, of "
+        "file-rewritten that of its folder");
   field(
       "digests", &StartEvent::digests,
       "Of draws one: the numbers that the generator gave first in this worker; of samples the "
@@ -206,7 +211,11 @@ constexpr void list_fields_of_data(auto&& field) {
       "which model learns from it (\"-\": none was seen; \"3?\": its backward was, and no write to "
       "it); of setting-changed one: of the path and its old value; of settings-kept one of each "
       "path and value; of tensors-sent when each was and a checksum, of tensors-taken when each "
-      "was, and how many of them the process still has that have changed");
+      "was, and how many of them the process still has that have changed; of file-rewritten when "
+      "it "
+      "was opened to be emptied, and when it was read after that; of samples-rewritten the index "
+      "of "
+      "each and its checksum after");
   field("different", &StartEvent::different,
         "Of samples: how many checksums they have; of epoch: how many batches had come when "
         "backward was called first");
@@ -280,7 +289,8 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         "timer of its own ends",
         Unit::kSeconds);
   field("bytes", &StartEvent::bytes,
-        "Of main-imported: by which the process's RSS grew; of failed by a refused memory: what is "
+        "Of main-imported: by which the process's RSS grew; of bytes-lost; of failed by a refused "
+        "memory: what is "
         "taken of the limit",
         Unit::kBytes);
   field("workers", &StartEvent::workers,

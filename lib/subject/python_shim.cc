@@ -108,6 +108,7 @@ Expected<PythonShim> PythonShim::prepare_in(const std::string& parent, const Shi
   DLP_CHECK(folder.write("dlprobe_tensors.py", tensors_source()));
   DLP_CHECK(folder.write("dlprobe_overrides.py", overrides_source()));
   DLP_CHECK(folder.write("dlprobe_trace.py", trace_source()));
+  DLP_CHECK(folder.write("dlprobe_writes.py", writes_source()));
   DLP_CHECK(folder.write("options", options_text(options)));
   DLP_TRY(UniqueFd events, folder.make_fifo("events"));
   return PythonShim(std::move(folder), std::move(events));

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/parse.h"
+#include "lib/base/path_name.h"
 #include "probes/data/rules.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
@@ -110,6 +112,102 @@ Finding finding_of(const Run& run, const Comparison& comparison) {
   return finding;
 }
 
+using Tellers = std::vector<const StartEvent*>;
+
+Finding finding_of_loss(const Tellers& tellers, const char* what) {
+  const StartEvent& first = *tellers.front();
+  Finding finding = new_finding(FindingCode::kDataLost, Confidence::kLikely);
+  finding.discriminator = first.path + first.function;
+  finding.processes = processes_of(tellers);
+  finding.first_seen = first.at;
+  finding.last_seen = tellers.back()->at;
+  finding.prove(count_fact("processes", finding.processes.size(), kShimSource, first.at));
+  if (!first.path.empty())
+    finding.prove(text_fact("file", as_path(first.path), kShimSource, first.at));
+  add_source(finding, first.file, first.line, what);
+  return finding;
+}
+
+// From when a process emptied a file to when it read it.
+struct Turn {
+  int64_t emptied = 0;
+  int64_t read = 0;
+};
+
+std::vector<Turn> turns_of(const StartEvent& event) {
+  std::vector<Turn> turns;
+  for (const std::string& digest : event.digests) {
+    const std::vector<std::string_view> words = split(digest, ' ');
+    const auto emptied = parse_int<int64_t>(words.front());
+    const auto read = parse_int<int64_t>(words.back());
+    if (emptied && read) turns.push_back({.emptied = *emptied, .read = *read});
+  }
+  return turns;
+}
+
+// In how many of its turns another one emptied it, which a lock around them would not have let.
+uint64_t broken_turns(const StartEvent& event, const Tellers& all) {
+  std::set<int64_t> emptied_by_others;
+  for (const StartEvent* other : all)
+    if (other->process != event.process)
+      for (const Turn& turn : turns_of(*other))
+        emptied_by_others.insert(turn.emptied);
+  return static_cast<uint64_t>(std::ranges::count_if(turns_of(event), [&](const Turn& turn) {
+    const auto next = emptied_by_others.upper_bound(turn.emptied);
+    return next != emptied_by_others.end() && *next < turn.read;
+  }));
+}
+
+std::optional<Finding> overwritten_file(const Run& run, const Tellers& tellers) {
+  constexpr uint64_t kFewest = 3;
+  Tellers losers;
+  uint64_t broken = 0;
+  uint64_t turns = 0;
+  for (const StartEvent* event : tellers) {
+    const uint64_t of_this = broken_turns(*event, tellers);
+    if (of_this > 0) losers.push_back(event);
+    broken += of_this;
+    turns += event->digests.size();
+  }
+  if (broken < kFewest) return std::nullopt;
+  const StartEvent& first = *losers.front();
+  Finding finding = finding_of_loss(losers, "written at");
+  finding.processes = processes_of(tellers);
+  finding.message =
+      say("{} write one file, {}, and read it back: in {} of {} turns another had written it "
+          "meanwhile",
+          describe_some(run, finding.processes), as_path(base_name(first.path)), own(broken),
+          own(turns));
+  if (const Message place = place_of(first); !place.empty()) finding.message += ";" + place;
+  finding.prove(count_fact("overwrites", broken, kShimSource, first.at));
+  finding.rule_out("a lock around write and read",
+                   "others emptied the file between the two, by the times of both");
+  finding.advise(
+      "Give each process a file of its own",
+      {"with tempfile.NamedTemporaryFile(suffix='.wav') as file:", "    ...  # file.name"},
+      "dlprobe run -- COMMAND");
+  return finding;
+}
+
+// What was written to one index of a data set's own memory.
+struct Change {
+  const StartEvent* teller = nullptr;
+  std::string_view before;
+  std::string_view after;
+};
+
+// Those that began with what an earlier one had left: each request changes the sample once more.
+Tellers changed_again(const std::vector<Change>& changes) {
+  Tellers tellers;
+  for (size_t i = 0; i < changes.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (changes[j].after == changes[i].before) {
+        tellers.insert(tellers.end(), {changes[j].teller, changes[i].teller});
+        break;
+      }
+  return tellers;
+}
+
 }  // namespace
 
 std::vector<Finding> overwritten_batches(const Run& run) {
@@ -129,6 +227,88 @@ std::vector<Finding> overwritten_batches(const Run& run) {
   findings.reserve(of_places.size());
   for (const auto& [place, comparison] : of_places)
     findings.push_back(finding_of(run, comparison));
+  return findings;
+}
+
+std::vector<Finding> overwritten_files(const Run& run) {
+  std::map<std::pair<std::optional<uint64_t>, std::string>, Tellers> files;
+  for (const StartEvent* event : last_words(run, StartEventKind::kFileRewritten))
+    files[{event->loader, event->path}].push_back(event);
+  std::vector<Finding> findings;
+  for (const Tellers& tellers : files | std::views::values)
+    add(findings, overwritten_file(run, tellers));
+  return findings;
+}
+
+std::vector<Finding> overwritten_samples(const Run& run) {
+  constexpr size_t kFewest = 2;
+  using Place = std::pair<std::string, int32_t>;
+  std::map<Place, std::map<std::string_view, std::vector<Change>>> of_places;
+  for (const StartEvent* event : events_of(run, StartEventKind::kSamplesRewritten)) {
+    for (const std::string& digest : event->digests) {
+      const std::vector<std::string_view> words = split(digest, ' ');
+      if (words.size() == 3)
+        of_places[{event->file, event->line}][words[0]].push_back(
+            {.teller = event, .before = words[1], .after = words[2]});
+    }
+  }
+  std::vector<Finding> findings;
+  for (const auto& indices : of_places | std::views::values) {
+    Tellers tellers;
+    uint64_t samples = 0;
+    for (const auto& changes : indices | std::views::values) {
+      const Tellers again = changed_again(changes);
+      samples += again.empty() ? 0 : 1;
+      tellers.insert(tellers.end(), again.begin(), again.end());
+    }
+    if (samples < kFewest) continue;
+    std::ranges::stable_sort(tellers, {}, &StartEvent::at);
+    const StartEvent& first = *tellers.front();
+    Finding finding = finding_of_loss(tellers, "samples made at");
+    finding.message = say(
+        "{} change the data set's own samples: {} of those looked at were changed again when they "
+        "came again",
+        describe_some(run, finding.processes), own(samples));
+    if (const Message place = place_of(first); !place.empty()) finding.message += ";" + place;
+    finding.prove(count_fact("overwrites", samples, kShimSource, first.at));
+    finding.rule_out("a cache that is filled when a sample is first asked for",
+                     "what the first request had left was changed by a later one");
+    finding.advise("Work on a copy of what the data set keeps",
+                   {"x = self.data[i].clone()  # numpy: .copy(); a mapped file: mode='r'",
+                    "x = (x - mean) / std  # not x.sub_(mean).div_(std), x -= mean"},
+                   "dlprobe run -- COMMAND");
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+std::vector<Finding> lost_bytes(const Run& run) {
+  std::map<std::pair<std::string_view, int32_t>, Tellers> of_places;
+  for (const StartEvent* event : events_of(run, StartEventKind::kBytesLost))
+    of_places[{event->file, event->line}].push_back(event);
+  std::vector<Finding> findings;
+  for (const Tellers& tellers : of_places | std::views::values) {
+    const StartEvent& first = *tellers.front();
+    std::set<std::string_view> files;
+    uint64_t bytes = 0;
+    for (const StartEvent* event : tellers) {
+      files.insert(event->path);
+      bytes += event->bytes.value_or(0);
+    }
+    Finding finding = finding_of_loss(tellers, "written at");
+    finding.confidence = Confidence::kCertain;
+    finding.message =
+        say("{} ended with {} bytes for {}{} in buffers, which are lost: a forked process ends by "
+            "os._exit, which flushes no file",
+            describe_some(run, finding.processes), own(bytes), as_path(base_name(first.path)),
+            files.size() > 1 ? Message(" and others") : Message());
+    if (const Message place = place_of(first); !place.empty()) finding.message += ";" + place;
+    finding.prove(bytes_fact("lost_bytes", bytes, kShimSource, first.at));
+    finding.advise("Open the file in the process that writes it, and close it there",
+                   {"with open(path, 'a') as file:  # of a file of before the fork: file.flush()"},
+                   "dlprobe run -- COMMAND");
+    findings.push_back(std::move(finding));
+  }
   return findings;
 }
 

@@ -15,6 +15,9 @@ Verdict examine_run(const RunCase& one) {
   Verdict verdict;
   verdict.findings = overwritten_batches(one.run);
   std::ranges::move(overwritten_tensors(one.run), std::back_inserter(verdict.findings));
+  std::ranges::move(overwritten_files(one.run), std::back_inserter(verdict.findings));
+  std::ranges::move(overwritten_samples(one.run), std::back_inserter(verdict.findings));
+  std::ranges::move(lost_bytes(one.run), std::back_inserter(verdict.findings));
   std::ranges::move(repeated_samples(one.run), std::back_inserter(verdict.findings));
   if (auto missing = missing_samples(one.run)) verdict.findings.push_back(std::move(*missing));
   std::ranges::move(repeated_by_ranks(one.run), std::back_inserter(verdict.findings));
@@ -24,8 +27,9 @@ Verdict examine_run(const RunCase& one) {
   return verdict;
 }
 
-constexpr std::array<Cause, 5> kCauses = {{
+constexpr std::array<Cause, 6> kCauses = {{
     {FindingCode::kBatchOverwritten, saw_interpreters},
+    {FindingCode::kDataLost, saw_interpreters},
     {FindingCode::kDataNotReadable, saw_interpreters},
     {FindingCode::kEpochsRepeated, saw_interpreters},
     {FindingCode::kRandomNumbersRepeated, saw_interpreters},

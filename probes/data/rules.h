@@ -40,6 +40,15 @@ std::vector<Finding> repeated_epochs(const Run& run);
 /// started, though their code for a sample reads it. One for each data set.
 std::vector<Finding> unheard_settings(const Run& run);
 
+/// DLP0805: a file that several processes write and read back, each between the other's two.
+std::vector<Finding> overwritten_files(const Run& run);
+
+/// DLP0805: samples that workers change in the data set's own memory, each time they come.
+std::vector<Finding> overwritten_samples(const Run& run);
+
+/// DLP0805: what forked processes wrote and never flushed. One for each file.
+std::vector<Finding> lost_bytes(const Run& run);
+
 /// What each worker told last of a generator, of its samples or its settings.
 std::vector<const StartEvent*> last_words(const Run& run, StartEventKind kind);
 

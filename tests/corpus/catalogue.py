@@ -787,6 +787,16 @@ def rewritten():
                                                            "lockstep --strategy file_system"), **NOTHING)
 
 
+def lost_data():
+    """What workers overwrite, or never write."""
+    plain = {"needs": "python"}
+    yield from each("data-lost", "lost_data.py", ("one-file",), first="DLP0805", evidence={"file": holds("/one")}, **LIKELY, **plain)
+    yield from each("data-lost", "lost_data.py", ("rows",), first="DLP0805", evidence={"file": holds("/rows")}, **LIKELY | {"confidence": "certain"}, **plain)
+    yield from each("data-lost-not", "lost_data.py", ("one-file-locked", "own-file", "one-index", "rows-flushed"), **NOTHING, **plain)
+    yield from each("data-changed", "changed_data.py", ("shared", "array", "mapped", "cached"), first="DLP0805", **LIKELY)
+    yield from each("data-changed-not", "changed_data.py", ("filled", "not-in-place", "own-copy", "mapped-private"), **NOTHING)
+
+
 def partial_data():
     """Data of which a part never comes."""
     for jobs, first, evidence in ((("caught", "caught --method spawn"), "DLP0514", {"raised_at": holds("/partial_data.py:14")}),
@@ -1035,7 +1045,7 @@ def hang_cases():
         yield from group()
 
 
-GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, same_data, same_epochs, kept_settings, rewritten, partial_data, unasked, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
+GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, same_data, same_epochs, kept_settings, rewritten, lost_data, partial_data, unasked, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
           memory_cases, growing, descriptors, starts_of_python, programs_of_others)
 # In one more style, kind or start method what another case has; every start method is in another case of its code too.
 REPEATS = frozenset("""

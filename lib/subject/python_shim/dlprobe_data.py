@@ -430,11 +430,13 @@ def _watch_samples(here, is_map, fields):
     if sockets and not has_lock(things):
         _Connections(fields, sockets)
     generators = watched_generators(things, seeded_otherwise(here["seed"], here.get("np_seed"))) if is_map else ()
-    _watch(fetcher, "auto_collation", positions and positions.begin)
+    writes = load("dlprobe_writes")
+    gate, rewritten = writes.Gate(), writes.Samples(fields, things) if is_map else None
+    _watch(fetcher, "auto_collation", positions and positions.begin, rewritten and rewritten.begin, gate.begin)
     _watch(fetcher, "dataset" if is_map else "dataset_iter", generators and Draws(dict(fields, count=here["worker_id"]), generators),
            positions and positions.begin)
     samples = None if is_map else _Samples(fields)
-    _watch(fetcher, "collate_fn", samples or _Missing(fields), positions and positions.end)
+    _watch(fetcher, "collate_fn", samples or _Missing(fields), positions and positions.end, rewritten and rewritten.end, gate.end)
     if samples is not None:
         call_before(sys.modules["torch.utils.data._utils.worker"]._IterableDatasetStopIteration, "__init__", samples.end)
         sys.modules["multiprocessing.util"].Finalize(None, samples.tell, exitpriority=0)

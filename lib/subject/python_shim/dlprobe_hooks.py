@@ -454,10 +454,11 @@ def _begin_child():
     load("dlprobe_signals").begin_child()
     load("dlprobe_crash").watch()
     _watch_words()
+    process = sys.modules["multiprocessing.process"].current_process()
     if "dlprobe_files" in sys.modules:  # with queues, by which it may send data
-        process = sys.modules["multiprocessing.process"].current_process()
         load("dlprobe_random").watch_process(process)
         load("dlprobe_files").watch_process(process)
+    load("dlprobe_writes").begin_child(process, sys._getframe(1))
 
 
 class _Children(set):
@@ -499,6 +500,7 @@ def _hook_forkserver(_module):
 
 
 def _hook_util(module):
+    load("dlprobe_writes")  # once for all processes that are forked
     call_before(module, "_run_after_forkers", _begin_child)
     call_before(module, "_exit_function", _before_end_of_child)
 

@@ -12,6 +12,8 @@ from dlprobe_trace import users_line
 data_parallel = []  # of the models of this process that each rank has whole: the ranks are to learn from different samples
 _hooked = []
 _PASS_ON_THE_CODE = ("multiprocessing.spawn", "torch.multiprocessing.spawn")  # of a child, or of the exception that it handed on
+_OF_FUNCTION = 2  # a flag of code: its variables are no names of a module
+_MOST_CALLS = 64  # of collective operations, among which one of gradients is looked for
 _LISTENS = "0A"  # in /proc/net/tcp
 _MOST_OF_COMMAND = 200  # characters
 
@@ -58,6 +60,8 @@ def hook_groups(module):
     if hasattr(module, "_update_default_pg"):  # torch 1.8
         call_before(module, "_update_default_pg", lambda group, *_: hasattr(group, "rank") and tell(
             "joined-group", count=group.rank(), workers=group.size()))
+    if hasattr(module, "_check_single_tensor"):
+        _hook_all_reduce(module)
     if isinstance(getattr(module.Backend, "GLOO", None), str):  # both ask whether it is
         module.Backend.GLOO = Noticed(module.Backend.GLOO, notice)
 
@@ -72,6 +76,33 @@ def hook_meeting(module):
 
     if hasattr(module, "_torchelastic_use_agent_store"):  # torch 1.9; where the store is made
         call_before(module, "_torchelastic_use_agent_store", before)
+
+
+def _is_gradient(tensor, values):
+    """Of a parameter among them, or its `data`."""
+    grads = (getattr(each, "grad", None) for each in values if getattr(each, "is_leaf", False) is True and getattr(each, "requires_grad", False))
+    return any(each is tensor or each.data_ptr() == tensor.data_ptr() for each in grads if each is not None)
+
+
+def _hook_all_reduce(module):
+    """A rank that sums up the gradients of its parameters with the other ranks' by itself."""
+    original, calls = module._check_single_tensor, []
+
+    def notice(tensor, *_):
+        calls.append(None)
+        frame = called = sys._getframe(2)
+        while frame is not None and frame.f_globals.get("__name__", "").startswith("torch."):
+            frame = frame.f_back
+        if called.f_code.co_name == "all_reduce" and frame is not None and frame.f_code.co_flags & _OF_FUNCTION:
+            values = frame.f_locals
+            if _is_gradient(tensor, list(values.values())):
+                data_parallel.append(True)
+            if type(values) is dict:
+                values.clear()  # CPython keeps what was looked at so (up to 3.12)
+        if data_parallel or len(calls) == _MOST_CALLS:
+            module._check_single_tensor = original
+
+    call_before(module, "_check_single_tensor", notice)
 
 
 def hook_data_parallel(module):

@@ -19,7 +19,7 @@ _USED = ("os", "posixpath", "codecs", "encodings.ascii", "fcntl", "abc", "_colle
          "importlib._bootstrap_external", "multiprocessing.context", "multiprocessing.process", "torch.multiprocessing")
 _OWN = ("dlprobe_batches", "dlprobe_crash", "dlprobe_data", "dlprobe_ends", "dlprobe_epochs", "dlprobe_files",
         "dlprobe_hooks", "dlprobe_limits", "dlprobe_overrides", "dlprobe_pickle", "dlprobe_queues", "dlprobe_random", "dlprobe_ranks",
-        "dlprobe_results", "dlprobe_settings", "dlprobe_signals", "dlprobe_tensors", "dlprobe_trace")
+        "dlprobe_results", "dlprobe_settings", "dlprobe_signals", "dlprobe_tensors", "dlprobe_trace", "dlprobe_writes")
 _HOOKED = ("threading", "multiprocessing.process", "multiprocessing.context", "multiprocessing.spawn",
            "multiprocessing.forkserver", "multiprocessing.managers", "multiprocessing.util", "multiprocessing.synchronize",
            "multiprocessing.queues", "multiprocessing.pool", "multiprocessing.resource_tracker", "concurrent.futures._base",

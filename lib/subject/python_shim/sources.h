@@ -24,6 +24,7 @@ std::string_view signals_source();        ///< dlprobe_signals.py of this folder
 std::string_view tensors_source();        ///< dlprobe_tensors.py of this folder
 std::string_view overrides_source();      ///< dlprobe_overrides.py of this folder
 std::string_view trace_source();          ///< dlprobe_trace.py of this folder
+std::string_view writes_source();         ///< dlprobe_writes.py of this folder
 std::string_view read_script_source();    ///< read_script.py of lib/subject
 
 }  // namespace dlprobe
