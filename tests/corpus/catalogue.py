@@ -724,14 +724,14 @@ def same_data():
     for job, evidence in SAME_DRAWS:
         yield from each("data-draws", "same_draws.py", (job,), first="DLP0801", evidence=evidence, **LIKELY, **plain)
     yield from each("data-draws-not", "same_draws.py", DRAWS_APART, **NOTHING, **plain)
-    yield from each("data-ranks", "same_ranks.py", [f"alike --workers {workers}" for workers in range(3)], first="DLP0802",
+    yield from each("data-ranks", "same_ranks.py", [*(f"alike --workers {workers}" for workers in range(3)), "by-hand"], first="DLP0802",
                     evidence={"processes": equals(2)}, **LIKELY)
     yield from each("data-ranks", "same_ranks.py", ("in-order-learned", "stream", "stream --workers 0", "shuffled-learned --method spawn",
                                                     "stream --method forkserver"),
                     first="DLP0802", evidence={"equal_samples": equals(16)}, **LIKELY)
     yield from each("data-ranks-not", "same_ranks.py",
                     ("seeds", "groups", "parts", "evaluated", "in-order", "shared-out", "stream-shared-out", "stream-skipped",
-                     "stream-evaluated", "parts --method spawn", "shared-out --method spawn", "evaluated --method spawn"), **NOTHING)
+                     "stream-evaluated", "norms", "parts --method spawn", "shared-out --method spawn", "evaluated --method spawn"), **NOTHING)
     written = "data-overwritten", "data-not-overwritten"
     yield from each(written[0], "overwritten.py", OVERWRITTEN, first="DLP0803", evidence={"samples_made_at": holds("/overwritten.py:")},
                     **CERTAIN)
@@ -790,7 +790,8 @@ def rewritten():
 def lost_data():
     """What workers overwrite, or never write."""
     plain = {"needs": "python"}
-    yield from each("data-lost", "lost_data.py", ("one-file",), first="DLP0805", evidence={"file": holds("/one")}, **LIKELY, **plain)
+    yield from each("data-lost", "lost_data.py", ("one-file",), first="DLP0805", evidence={"file": holds("/one")},
+                    modules=("importlib.metadata",), **LIKELY, **plain)  # CPython 3.8, which has audit hooks
     yield from each("data-lost", "lost_data.py", ("rows",), first="DLP0805", evidence={"file": holds("/rows")}, **LIKELY | {"confidence": "certain"}, **plain)
     yield from each("data-lost-not", "lost_data.py", ("one-file-locked", "own-file", "one-index", "rows-flushed"), **NOTHING, **plain)
     yield from each("data-changed", "changed_data.py", ("shared", "array", "mapped", "cached"), first="DLP0805", **LIKELY)

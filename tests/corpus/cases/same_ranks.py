@@ -37,6 +37,12 @@ def batches_of(loader, model, kind):
     return batches
 
 
+def add_up(model, is_gradient):
+    """With the other rank, after a first epoch."""
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad.data if is_gradient else parameter.grad.norm())
+
+
 def learn(rank, port, options):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=2)
@@ -45,16 +51,20 @@ def learn(rank, port, options):
         for each in range(2):
             dist.new_group([each])
     model = torch.nn.Linear(4, 1)
-    if options.kind != "parts":  # of one model, which are to have the same data
+    if options.kind not in ("parts", "by-hand", "norms"):  # of one model, which are to have the same data
         model = DistributedDataParallel(model)
     torch.set_grad_enabled(not options.kind.endswith("evaluated"))
     data = TensorDataset(torch.arange(4. * SAMPLES).reshape(SAMPLES, 4))
     sampler = DistributedSampler(data) if options.kind == "shared-out" else None
     data = Stream(data, rank, options.kind) if options.kind.startswith("stream") else data
-    is_shuffled = options.kind in ("alike", "seeds", "shuffled-learned", "groups", "parts", "evaluated")
+    is_shuffled = options.kind in ("alike", "seeds", "shuffled-learned", "groups", "parts", "evaluated", "by-hand", "norms")
     method = options.method if options.workers else None  # in a spawned process else "spawn"
     loader = DataLoader(data, 8, shuffle=is_shuffled or None, sampler=sampler, num_workers=options.workers, multiprocessing_context=method)
     batches = batches_of(loader, model, options.kind)
+    if options.kind in ("by-hand", "norms"):
+        model(batches[0]).mean().backward()
+        add_up(model, options.kind == "by-hand")
+        batches = batches_of(loader, model, options.kind)
     if torch.is_grad_enabled():
         for batch in batches:
             model(batch).mean().backward()
@@ -70,7 +80,7 @@ def learn(rank, port, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=("alike", "seeds", "groups", "parts", "evaluated", "in-order", "shared-out",
-                                         "in-order-learned", "shuffled-learned", "stream", "stream-shared-out", "stream-skipped", "stream-evaluated"))
+                                         "in-order-learned", "shuffled-learned", "stream", "stream-shared-out", "stream-skipped", "stream-evaluated", "by-hand", "norms"))
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--method", default="fork")
     options = parser.parse_args()
