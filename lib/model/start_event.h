@@ -53,7 +53,7 @@ enum class StartEventKind {
   kHookFailed,        ///< a part of the shim did not find what it knows; `message`
   kRead,              ///< its text was read, not run; `count` lines make what starts processes
   kForeseen,          ///< by its text, what `cause` says could happen at that line
-  kPutInWords,            ///< a child made text of an exception (traceback.format_exc); as of failed
+  kPutInWords,        ///< a child made text of an exception (traceback.format_exc); as of failed
 };
 template <>
 struct Names<StartEventKind> {
@@ -239,7 +239,9 @@ inline constexpr const char* kWantedIs =
     "\"elsewhere\" where another process refused; of started \"guard\" where the main module "
     "has no guard; of draws the method that seeds the generator; of loader-made \"stream\"; of "
     "setting-changed the new value; of samples and failed "
-    "\"end\", where the data set has no more after it";
+    "\"end\", where the data set has no more after it; of failed \"alike\" or \"batch\" where "
+    "torch "
+    "made no batch of the samples that `path` tells of: unlike ones, or of such a type";
 constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("at", &StartEvent::at, "when it was said", Unit::kMoment);
   field("kind", &StartEvent::kind, "what happened");
