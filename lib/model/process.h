@@ -191,7 +191,8 @@ constexpr void list_fields(auto&& field, Of<ThreadWait> /*of*/) {
   field("args", &ThreadWait::args, "the six arguments of the system call");
   field("files", &ThreadWait::files, "that read, poll, ppoll, select or epoll_wait waits on");
   field("ends_in", &ThreadWait::ends_in_ns,
-        "of a sleep, and of select without files: it ends so long after the look, or earlier",
+        "of a sleep, of select without files, and of a futex with a timeout: it ends so long after "
+        "the look, or earlier",
         Unit::kNanoseconds);
 }
 

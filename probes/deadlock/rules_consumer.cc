@@ -112,7 +112,7 @@ bool has_done_its_work(const Facts& facts, const ThreadFacts& worker) {
 }
 
 bool ends_when_due(const Facts& facts, const ThreadFacts& thread) {
-  constexpr BootNs kLongestPlan = 24 * 60 * 60 * kSecond;
+  constexpr BootNs kLongestPlan = kSecond * 60 * 60 * 24;
   const auto& rest = thread.thread->wait.ends_in_ns;
   return thread.still && ((rest && *rest < kLongestPlan) || has_timer(facts, thread));
 }
