@@ -471,7 +471,8 @@ const StackFrame* python_frame(const ThreadSnapshot& thread) {
 }
 
 bool is_buffer_of_file(const ThreadSnapshot& thread) {
-  return std::ranges::count(thread.stack, "_enter_buffered_busy", &StackFrame::function) > 0;
+  return (thread.futex && thread.futex->python_type.starts_with("_io.Buffered")) ||
+         std::ranges::count(thread.stack, "_enter_buffered_busy", &StackFrame::function) > 0;
 }
 
 bool is_lock_of_python(const ThreadFacts& thread) {

@@ -8,6 +8,7 @@
 #include "lib/base/units.h"
 #include "lib/foreign/python_code.h"
 #include "lib/model/run_words.h"
+#include "probes/deadlock/ranks.h"
 #include "probes/deadlock/rules.h"
 #include "probes/deadlock/within.h"
 #include "probes/facts/facts.h"
@@ -82,8 +83,8 @@ OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle
   const bool imports = std::ranges::any_of(
       circle, [&](size_t each) { return waits_for_import(*facts.threads[each].thread); });
   if (imports)
-    return "Do not wait for a thread while a module is imported: start it in a function that is "
-           "called after the import";
+    return "Do not wait for a thread or a pool while a module is imported: start it in a function "
+           "that is called after the import";
   const ThreadFacts& first = facts.threads[circle.front()];
   if (circle.size() == 1 && may_be_of_handler(first))
     return "A handler of a signal must not take a lock that the code it interrupts may have: set a "
@@ -334,6 +335,7 @@ std::set<size_t> idle_processes(const Facts& facts, const std::vector<bool>& exp
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     if (!thread.is_main() || thread.role() != Role::kWorker) continue;
+    if (of_pool && serves_a_manager(*thread.thread)) continue;  // it makes no result
     if (!thread.doomed && !(of_pool && thread.still)) return {};
     if (explained[i] || !waits_for_task(facts, thread)) return {};
     idle.insert(i);
@@ -372,6 +374,43 @@ std::optional<RootCause> circle_of_holders(const Facts& facts, size_t index,
                         });
   if (circle.empty() || was_left) return std::nullopt;
   return lock_circle(facts, circle);
+}
+
+// In the same functions and lines of the user's at every look, next to idle.
+bool is_at_one_place(const ThreadFacts& thread) {
+  constexpr double kMostOfAPoll = 0.1;  // of a core
+  return core_share(thread, thread.looks.size()).run < kMostOfAPoll &&
+         std::ranges::all_of(
+             thread.looks,
+             [&](const Look& look) {
+               return look.thread->stack.empty() || same_user_frames(*look.thread, *thread.thread);
+             });
+}
+
+// A Pool whose tasks are not given out: their thread pickles a function of a module (which imports
+// it) that the thread which waits for the pool, or asks again and again, is still importing.
+std::optional<RootCause> pool_behind_import(const Facts& facts, size_t index,
+                                            const std::vector<bool>& explained) {
+  const ThreadFacts& giver = facts.threads[index];
+  const bool is_held = giver.still && hands_on_tasks(*giver.thread) &&
+                       waits_for_import(*giver.thread) && giver.need.providers.size() == 1;
+  if (!is_held || explained[index] || idle_processes(facts, explained, true).empty())
+    return std::nullopt;
+  const size_t importer = giver.need.providers.front();
+  const ThreadFacts& waiter = facts.threads[importer];
+  const bool waits = waiter.doomed || (waiter.still && waits_for_pool(*waiter.thread));
+  const bool asks = waiter.woke && !waiter.thread->wait.running && is_at_one_place(waiter) &&
+                    is_worth_a_warning(facts, giver, kWorthAWarning);
+  if (!waits && !asks) return std::nullopt;
+  RootCause cause = lock_circle(facts, {importer, index});
+  Finding& finding = cause.finding;
+  finding.confidence = Confidence::kLikely;
+  if (!waits && facts.last->at - giver.since < kLongRest) finding.severity = Severity::kWarning;
+  finding.message = name_of(facts, waiter) + (waits ? " waits" : " asks again and again") +
+                    " for a pool of processes while it imports a module" + place_of(waiter) + "; " +
+                    name_of(facts, giver) +
+                    ", which gives out the pool's tasks, waits for that import to end";
+  return cause;
 }
 
 // Threads of one process, one of which has a lock and waits to be woken by one that needs it.
@@ -530,7 +569,7 @@ std::vector<RootCause> find_unexplained(const Facts& facts, const std::vector<Ro
 std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCause>& known) {
   return find_unexplained(
       facts, known,
-      std::array{closed_manager, circle_of_holders, circle_within, closed_by_locks, left_behind,
+      std::array{closed_manager, circle_of_holders, pool_behind_import, circle_within, closed_by_locks, left_behind,
                  circle_with_data, task_behind_task, lost_batch, circle_of_talk, lost_notifier});
 }
 

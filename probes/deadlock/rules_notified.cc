@@ -109,16 +109,25 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
     finding.remedies.push_back(remedy_for_tasks(waiter));
     return RootCause{std::move(finding), index};
   }
+  const bool finalizes = is_in_finalizer(*waiter.thread);
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
+                    (finalizes ? " in a finalizer" : "") +
                     "; the thread that would do it was lost at fork";
   finding.prove(
       count_fact("threads_here", waiter.process->threads.size(), "/proc/PID/task", facts.last->at));
   finding.rule_out("idle", "a worker without work waits for its queue of tasks");
-  finding.advise(
-      "Create what has that thread (an executor, a writer, a client) in the worker, after "
-      "the fork: what has threads mostly cannot be pickled",
-      {"DataLoader(..., worker_init_fn=start_threads)", "Pool(..., initializer=start_threads)"},
-      "dlprobe deadlock --pid PID");
+  if (finalizes)
+    finding.advise(
+        "Close what the trainer has done with, and collect its garbage, before the workers start: "
+        "a worker inherits what is left, and its own collection runs such finalizers",
+        {"gc.collect()  # in the trainer, before the workers start",
+         "if os.getpid() != self.pid: return  # first in the finalizer"});
+  else
+    finding.advise(
+        "Create what has that thread (an executor, a writer, a client) in the worker, after "
+        "the fork: what has threads mostly cannot be pickled",
+        {"DataLoader(..., worker_init_fn=start_threads)", "Pool(..., initializer=start_threads)"},
+        "dlprobe deadlock --pid PID");
   add_remedies_for_fork(finding, facts, waiter);
   return RootCause{std::move(finding), index};
 }

@@ -309,6 +309,16 @@ bool waits_for_compiler(const ThreadFacts& thread) {
   });
 }
 
+// Of a trainer without children: it asks for ends that its own handler may have taken. PyTorch's
+// DataLoader sets one, which takes none.
+bool may_have_taken_ends(const Facts& facts, const ThreadFacts& trainer) {
+  const bool has_child = std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+    return each.info != nullptr && each.info->ppid == trainer.process->key.pid;
+  });
+  return !has_child && trainer.info != nullptr && !has_data_loader(*facts.run) &&
+         trainer.info->catches(SIGCHLD).value_or(false);
+}
+
 // Trainers none of which does anything: some stand, or all ask again and again whether something
 // has come, as ranks do in a barrier made of files.
 std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<Rank>& ranks) {
@@ -331,6 +341,14 @@ std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<
   finding.message += join_names(facts, polling) + (polling.size() == 1 ? " polls" : " poll") +
                      place_of(facts.threads[polling.front()]) + ", for " +
                      format_duration(std::chrono::nanoseconds(*rest)) + " at least";
+  if (standing.empty() && may_have_taken_ends(facts, thread)) {
+    finding.message += "; it has no child (any more), and a handler for SIGCHLD";
+    finding.advise(
+        "A handler that takes the ends of all children leaves multiprocessing none: is_alive() "
+        "stays true for ever. Wait for the pids of your own programs there, or have no handler",
+        {"os.waitpid(pid, os.WNOHANG)  # not: os.waitpid(-1, ...)",
+         "signal.signal(signal.SIGCHLD, signal.SIG_DFL)"});
+  }
   if (waits_for_compiler(thread)) {
     finding.advise(
         "They wait until another process has compiled an extension of torch. If none "

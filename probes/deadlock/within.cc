@@ -181,6 +181,13 @@ bool waits_for_import(const ThreadSnapshot& thread) {
          is_named(*frame, "acquire");
 }
 
+bool is_in_finalizer(const ThreadSnapshot& thread) {
+  return has_frame(thread, "weakref.py", "__call__") ||
+         std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+           return frame.python && is_named(frame, "__del__");
+         });
+}
+
 bool is_importing(const ThreadSnapshot& thread) {
   return has_frame(thread, "importlib/_bootstrap.py", "_find_and_load_unlocked");
 }

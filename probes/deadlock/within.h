@@ -42,6 +42,9 @@ bool manages_an_executor(const ThreadSnapshot& thread);
 bool waits_for_future(const ThreadSnapshot& thread);
 /// Whether it waits until another thread has imported a module (importlib's _ModuleLock).
 bool waits_for_import(const ThreadSnapshot& thread);
+/// Whether it is in a finalizer (weakref.finalize, __del__), be it one that a collection of garbage
+/// calls at any line.
+bool is_in_finalizer(const ThreadSnapshot& thread);
 /// Whether it imports a module, which no other thread may import meanwhile.
 bool is_importing(const ThreadSnapshot& thread);
 

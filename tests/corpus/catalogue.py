@@ -136,7 +136,7 @@ def hangs_of_python():
     yield from pair("pool-at-fork-openmp-spinning", "hang_at_fork.py openmp-spinning", "DLP0302")
     yield from everywhere("lock-at-fork", "hang_at_fork.py lock", "DLP0306")
     yield from everywhere("lock-at-fork-rlock", "hang_at_fork.py rlock --patience 5", "DLP0306")
-    yield from slow("lock-at-fork-file", "hang_at_fork.py file", ("DLP0306", "DLP0305"))
+    yield from slow("lock-at-fork-file", "hang_at_fork.py file", "DLP0306")
     for kind in ("queue", "handler", "import"):
         yield from slow(f"lock-at-fork-{kind}", f"hang_at_fork.py {kind}", "DLP0306")
     for kind in ("condition", "executor"):

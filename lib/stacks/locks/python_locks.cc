@@ -22,6 +22,10 @@ struct ObjectWords {
   std::array<int32_t, 4> fields;
 };
 
+// The lock and its owner in the objects of Modules/_io/bufferedio.c, behind PyObject_HEAD: the same
+// from 3.8 to 3.12.
+constexpr uint64_t kLockOfBuffer = 88;
+
 // Memory that was freed keeps its type. Without the GIL there are two counts before the type.
 bool is_referred_to(const Memory& memory, const PythonLayout::Object& layout, uint64_t object) {
   const bool has_gil = layout.head_bytes == PythonLayout::Object{}.head_bytes;
@@ -34,13 +38,20 @@ bool is_referred_to(const Memory& memory, const PythonLayout::Object& layout, ui
 
 std::optional<PythonLockObject> lock_at(const Memory& memory, const PythonLayout::Object& layout,
                                         uint64_t address, uint64_t semaphore) {
-  const auto words = memory.value<ObjectWords>(address + layout.head_bytes);
+  auto words = memory.value<ObjectWords>(address + layout.head_bytes);
+  const bool may_be_buffer = words && words->semaphore != semaphore;
+  if (may_be_buffer) words = memory.value<ObjectWords>(address + layout.head_bytes + kLockOfBuffer);
   if (!words || words->semaphore != semaphore) return std::nullopt;
   if (!is_referred_to(memory, layout, address)) return std::nullopt;
   PythonLockObject object{.address = address,
                           .semaphore = semaphore,
                           .type = python_type_name(memory, layout, address).value_or("")};
-  if (object.type == "_thread.lock") return object;
+  if (may_be_buffer != object.type.starts_with("_io.Buffered")) return std::nullopt;
+  if (may_be_buffer && words->owner != 0) {
+    object.owner = words->owner;
+    object.count = 1;
+  }
+  if (may_be_buffer || object.type == "_thread.lock") return object;
   if (object.type == "_thread.RLock") {
     // unsigned long rlock_count behind the owner.
     object.count = words->fields[0];

@@ -16,12 +16,13 @@ namespace dlprobe {
 
 /// A Python object around a semaphore of the C library. Up to CPython 3.13.0 the locks of threading
 /// hold a private sem_t (Python/thread_pthread.h), later ones a PyMutex (see parking_lot.h);
-/// multiprocessing's SemLock holds a shared one.
+/// multiprocessing's SemLock holds a shared one. So do the buffers of files, a private one.
 struct PythonLockObject {
   uint64_t address = 0;    ///< of the object
   uint64_t semaphore = 0;  ///< address of the sem_t
-  std::string type;        ///< tp_name: "_thread.lock", "_thread.RLock", "_multiprocessing.SemLock"
-  int32_t count = 0;       ///< of an RLock or a SemLock: how often it is acquired here
+  /// tp_name: "_thread.lock", "_thread.RLock", "_multiprocessing.SemLock", "_io.BufferedWriter"
+  std::string type;
+  int32_t count = 0;              ///< of an RLock or a SemLock: how often it is acquired here
   std::optional<uint64_t> owner;  ///< pthread_self() of the thread that has it, or had it last
   bool recursive = false;         ///< of a SemLock: it is an RLock
   int32_t max_value = 1;          ///< of a SemLock

@@ -582,6 +582,16 @@ TEST(Deadlock, PythonLockWhoseOwnerWasLeftBehind) {
             Confidence::kCertain);
 }
 
+TEST(Deadlock, BufferOfAFileThatAnotherThreadUsedAtTheFork) {
+  HangScene scene = busy_scene();
+  FutexWait wait = python_lock();
+  wait.python_type = "_io.BufferedWriter";
+  wait.owner_gone = true;
+  scene.wait_in_futex(scene.main(kWorker), wait);
+  const Finding finding = must_find(scene.examine(), FindingCode::kPythonLockInherited);
+  EXPECT_THAT(finding, Says("waits for a lock of a buffered file that has an owner"));
+}
+
 TEST(Deadlock, PythonLockThatAnotherThreadMayRelease) {
   HangScene scene = busy_scene();
   scene.wait_in_futex(scene.main(kWorker), python_lock());

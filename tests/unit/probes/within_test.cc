@@ -129,6 +129,49 @@ TEST(Within, ImportThatNoThreadDoesWasCopiedByFork) {
   EXPECT_TRUE(find(import_scene(false).examine(), FindingCode::kPythonLockInherited));
 }
 
+// The main thread waits for a Pool while it imports a module, which the pool's thread for tasks
+// wants, too.
+HangScene pool_at_import() {
+  constexpr const char* kPoolFile = "/usr/lib/python3.11/multiprocessing/pool.py";
+  HangScene scene;
+  wait_in_condition(
+      scene, scene.main(kTrainer),
+      {python("ApplyResult.wait", kPoolFile, 765), python("<module>", "/srv/features.py", 9),
+       python("_find_and_load_unlocked", kImport, 1147), python("<module>", "/srv/train.py", 1)});
+  ThreadSnapshot& tasks = scene.add_thread(kTrainer, kThread);
+  scene.wait_in_futex(tasks, python_lock(0x2000));
+  scene.stack(tasks, {python("_ModuleLock.acquire", kImport, 120),
+                      python("_lock_unlock_module", kImport, 224),
+                      python("Pool._handle_tasks", kPoolFile, 540)});
+  ThreadSnapshot& results = scene.add_thread(kTrainer, kThread + 1);
+  scene.wait_in_read(results, HangScene::kResults);
+  scene.stack(results, {python("Pool._handle_results", kPoolFile, 579)});
+  return scene;
+}
+
+TEST(Within, PoolWhoseTasksWaitForTheImportThatWaitsForThePool) {
+  const Verdict verdict = pool_at_import().examine();
+  const Finding finding = must_find(verdict, FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding, Says("while it imports a module (<module>, /srv/features.py:9)",
+                            "thread 150 of trainer 100, which gives out the pool's tasks"));
+  EXPECT_THAT(finding, AdvisesFirst("a pool while a module is imported"));
+  EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
+}
+
+TEST(Within, PoolThatAnImportAsksAgainAndAgain) {
+  HangScene scene = pool_at_import();
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  scene.wait_in_recv(trainer, 8100, 8200);
+  scene.wakes(trainer);
+  EXPECT_FALSE(find(scene.examine(5), FindingCode::kLockCycle)) << "it may go on";
+  EXPECT_EQ(must_find(scene.examine(20), FindingCode::kLockCycle).severity, Severity::kWarning);
+  scene.works_until(trainer, 10);
+  scene.stack(scene.main(kWorker), {python("work", "/srv/features.py", 5)});
+  scene.run(scene.main(kWorker));
+  EXPECT_FALSE(find(scene.examine(20), FindingCode::kLockCycle)) << "a worker has a task";
+}
+
 TEST(Within, TaskThatWaitsForATaskOfItsOwnExecutor) {
   HangScene scene;
   wait_for_task(scene, scene.main(kTrainer), "run");
@@ -267,6 +310,40 @@ TEST(Within, TaskOfAnExecutorThatAnotherThreadWaitsFor) {
               Says("thread 150 of trainer 100 waits for the result", "(widen, /srv/train.py:8)"));
   scene.run(scene.main(kTrainer));
   EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle)) << "it may submit, or set a result";
+}
+
+// A worker's collection of garbage calls a finalizer, which asks a thread that fork did not copy.
+TEST(Within, FinalizerThatAsksAThreadWhichForkDidNotCopy) {
+  for (const StackFrame& finalizer :
+       {python("finalize.__call__", "/usr/lib/python3.11/weakref.py", 590),
+        python("Client.__del__", "/srv/client.py", 30)}) {
+    HangScene scene;
+    wait_for_task(scene, scene.main(kWorker), "clean_up");
+    scene.stack(scene.main(kTrainer),
+                {python("recv", "/usr/lib/python3.11/multiprocessing/connection.py", 250)});
+    scene.stack(scene.add_thread(kTrainer, kThread), {python("run", "/srv/client.py", 9)});
+    EXPECT_THAT(must_find(scene.examine(), FindingCode::kWaitsForMissingThread),
+                AdvisesFirst("Create what has that thread"));
+    scene.main(kWorker).stack.push_back(finalizer);
+    const Finding finding = must_find(scene.examine(), FindingCode::kWaitsForMissingThread);
+    EXPECT_THAT(finding, Says("(concurrent.futures) in a finalizer; the thread that would do it"));
+    EXPECT_THAT(finding, AdvisesFirst("collect its garbage, before the workers start"));
+  }
+}
+
+// A handler that takes the ends of all children, beside Process.is_alive() in a loop.
+TEST(Within, TrainerWithoutChildrenThatPollsAndHasAHandlerForTheirEnds) {
+  HangScene scene(0);
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  scene.sleep(trainer);
+  scene.stack(trainer, {python("run", "/srv/train.py", 27)});
+  scene.wakes(trainer);
+  EXPECT_THAT(must_find(scene.examine(70), FindingCode::kConsumerStuck),
+              AdvisesFirst("Find out who"));
+  scene.info(kTrainer).signals_caught = uint64_t{1} << 16U;  // SIGCHLD
+  const Finding finding = must_find(scene.examine(70), FindingCode::kConsumerStuck);
+  EXPECT_THAT(finding, Says("polls (run, /srv/train.py:27)", "a handler for SIGCHLD"));
+  EXPECT_THAT(finding, AdvisesFirst("A handler that takes the ends of all children"));
 }
 
 TEST(Within, TaskThatWaitsForATaskInASpawnedWorker) {

@@ -49,6 +49,7 @@ class PythonLocks : public ::testing::Test {
     add_type(0x20010, "_thread.lock");
     add_type(0x20050, "_thread.RLock");
     add_type(0x20090, "_multiprocessing.SemLock");
+    add_type(0x200D0, "_io.BufferedWriter");
   }
 
   void add_type(uint64_t name, const std::string& text) {
@@ -131,6 +132,26 @@ TEST_F(PythonLocks, SemLockHasCountKindAndMaximum) {
   EXPECT_EQ(found[0].count, 1);
   EXPECT_EQ(found[0].max_value, 1);
   EXPECT_TRUE(found[0].recursive);
+}
+
+TEST_F(PythonLocks, BufferOfAFileHasItsLockAndOwnerBehindItsPositions) {
+  constexpr uint64_t kStack = 0x7ff000;
+  process.memory.map(kStack, 0x1000);
+  space =
+      AddressSpace{{{.begin = kArena, .end = kArenaEnd, .readable = true, .writable = true},
+                    {.begin = kStack, .end = kStack + 0x1000, .readable = true, .writable = true}}};
+  add_object(0x10100, types[3], {0, 0, 0, 0});
+  process.memory.set(0x10100 + 104, kSemaphore);
+  process.memory.set(0x10100 + 112, uint64_t{0xABCD});
+  process.memory.set(kStack + 0x110, uint64_t{0x10100});
+  find_place_on_stack(process.memory, space, layout, {kSemaphore, kStack + 0x100}, places);
+  const auto found = find();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].type, "_io.BufferedWriter");
+  EXPECT_EQ(found[0].owner, 0xABCDU);
+  EXPECT_EQ(found[0].count, 1);
+  add_object(0x10100, types[0], {0, 0, 0, 0});
+  EXPECT_TRUE(find().empty()) << "a lock has no such field";
 }
 
 TEST_F(PythonLocks, OfFreeThreadedPythonHaveALongerHead) {
