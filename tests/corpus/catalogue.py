@@ -145,7 +145,7 @@ def hangs_of_python():
         yield from pair(f"cycle-{kind}", f"hang_cycle.py {kind}", "DLP0303")
     for kind in ("self-native", "self-processes"):
         yield from slow(f"cycle-{kind}", f"hang_cycle.py {kind}", "DLP0303")
-    for kind in ("full-queue", "thread-of-an-import"):
+    for kind in ("full-queue", "thread-of-an-import", "pool-of-an-import"):
         yield from everywhere(f"threads-{kind}", f"hang_threads.py {kind}", "DLP0303",
                               evidence={"threads_in_the_circle": equals(2)})
     yield from pair("threads-task-behind-task", "hang_threads.py task-behind-task", "DLP0303")

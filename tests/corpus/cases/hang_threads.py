@@ -56,6 +56,13 @@ def thread_of_an_import(options):
     in_worker(fetch, options)
 
 
+def pool_of_an_import(_options):
+    """In the trainer: a module waits for a pool, whose thread waits until the module is there."""
+    expect(1)
+    import pool_at_import
+    return pool_at_import.table
+
+
 def producer(options):
     """In a worker: it waits for a row of a thread, which waits for a program."""
     rows = queue.Queue()
@@ -235,7 +242,8 @@ def result_in_own_loop(options):
 
 
 KINDS = {"exit-joins-a-thread": exit_joins_a_thread, "result-in-own-loop": result_in_own_loop, "dead-filler": dead_filler, "credit-not-given-back": credit_not_given_back,
-         "last-item-not-put": last_item_not_put, "full-queue": full_queue, "thread-of-an-import": thread_of_an_import, "producer": producer,
+         "last-item-not-put": last_item_not_put, "full-queue": full_queue, "thread-of-an-import": thread_of_an_import,
+         "pool-of-an-import": pool_of_an_import, "producer": producer,
          "task-behind-task": task_behind_task, "task-of-a-thread": task_of_a_thread, "result-of-a-pool": result_of_a_pool,
          "saver": saver}
 
