@@ -66,7 +66,12 @@ std::optional<double> share_of(const Candidate& candidate, const Looks& looks, c
     const double of_each = risen.count_per_second / per_second;
     return of_each >= 0.5 && of_each <= kMostOfOneItem ? std::optional(1 / of_each) : std::nullopt;
   }
-  if (!candidate.is_all_known) return 0;
+  if (!candidate.is_all_known) {
+    // Of what the program does not use itself few items are hardly it.
+    constexpr double kMostOfAnItem = 64.0 * (1 << 20);
+    const bool may_be = candidate.last->user || risen.bytes_per_second / per_second < kMostOfAnItem;
+    return may_be ? std::optional(0.0) : std::nullopt;
+  }
   const double share =
       per_second * static_cast<double>(candidate.item_bytes) / risen.bytes_per_second;
   return share >= kLeastShare ? std::optional(share) : std::nullopt;

@@ -100,14 +100,19 @@ struct ContainerWatch::State {
     return runtime ? std::move(*runtime) : std::nullopt;
   }
 
-  // By the innermost function of the program in each.
+  // By the innermost function of the program in each. Outside of the start of a forked child the
+  // frames are its parent's.
   static void add_crowd(const std::vector<PythonThread>& threads, ContainerLook& look) {
     std::map<std::pair<std::string, std::string>, std::vector<const PythonFrame*>> crowds;
     look.threads = threads.size();
     for (const PythonThread& thread : threads) {
-      const auto frame = std::ranges::find_if(
-          thread.frames, [](const PythonFrame& each) { return !is_of_a_library(each.file); });
-      if (frame != thread.frames.end()) crowds[{frame->file, frame->function}].push_back(&*frame);
+      const auto start = std::ranges::find_if(thread.frames, [](const PythonFrame& each) {
+        return is_of_multiprocessing(each.file, "popen_fork.py");
+      });
+      const auto frame = std::find_if(thread.frames.begin(), start, [](const PythonFrame& each) {
+        return !is_of_a_library(each.file);
+      });
+      if (frame != start) crowds[{frame->file, frame->function}].push_back(&*frame);
     }
     for (const auto& [function, frames] : crowds) {
       if (frames.size() <= look.in_crowd) continue;

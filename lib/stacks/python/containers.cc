@@ -171,7 +171,10 @@ void PythonContainers::expand_class(size_t parent, const PythonType& type) {
   const PythonType* of_dict = values_.type_of(type.dict);
   if (of_dict == nullptr) return;
   for (const auto& [key, value] : values_.items(type.dict, *of_dict, kMostNames)) {
-    if (is_dunder(values_.text(key).value_or("__"))) continue;
+    // But __getitem__ may have a cache around it.
+    const PythonType* of_value = values_.type_of(value);
+    const bool is_cache = of_value != nullptr && of_value->name == kLruCache;
+    if (!is_cache && is_dunder(values_.text(key).value_or("__"))) continue;
     add({.value = value,
          .parent = parent,
          .step = Step::kAttribute,

@@ -57,6 +57,10 @@ class Trainer:
     def decoded(self, number):
         return bytes(number)
 
+    @functools.lru_cache(maxsize=None)
+    def __getitem__(self, number):
+        return bytes(number)
+
 
 class Full(list):
     pass
@@ -88,6 +92,7 @@ def main():
             count += 1
             trainer.part.step(count)
             trainer.decoded(count)
+            _ = trainer[count]
             trainer.dynamic.late.append(count)
             remember(count)
             local.append(count)

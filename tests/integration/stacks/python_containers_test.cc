@@ -69,6 +69,7 @@ TEST_P(PythonContainersOf, AProgramAreFoundByTheirNames) {
                                                     {"Part.shared", "set"},
                                                     {"Dynamic.late", "list"},
                                                     {"Trainer.decoded", "functools.lru_cache"},
+                                                    {"Trainer.__getitem__", "functools.lru_cache"},
                                                     {"local", "Full"},
                                                     {"captured", "list"},
                                                     {"losses", "list"}};

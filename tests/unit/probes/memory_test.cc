@@ -844,6 +844,28 @@ TEST(WorkerMemoryLeak, WhereNoContainerGrowsNativeCodeMayKeepIt) {
   EXPECT_THAT(title({list_of("Sat.seen", 5, 50, 40)}), Not(HasSubstr("native code")));
 }
 
+TEST(WorkerMemoryLeak, OfALibraryFewItemsAreHardlyIt) {
+  const auto found = [](uint64_t items_per_look) {
+    Job job(1);
+    job.has = leak_of({101}, 100);
+    for (uint64_t look = 1; look < 6; ++look) {
+      GrownContainer cache =
+          list_of("Sharer.cache", items_per_look * (look - 1), items_per_look * look);
+      cache.user.reset();
+      cache.address = 1;
+      ContainerLook looked = look_at(101, 5 * static_cast<double>(look), {cache});
+      looked.crowd = StackFrame{
+          .python = true, .function = "Sat.__getitem__", .file = "/job/sat.py", .line = 7};
+      job.run().grown.push_back(std::move(looked));
+    }
+    return must_find(job.watch(36), FindingCode::kWorkerMemoryLeak);
+  };
+  EXPECT_THAT(found(1).message.plain(), Not(HasSubstr("Sharer.cache")));
+  EXPECT_THAT(found(1), AdvisesFirst("look for native code"));
+  EXPECT_THAT(found(500).message.plain(), HasSubstr("its list Sharer.cache grew"));
+  EXPECT_THAT(found(500).remedies.front().title.plain(), Not(HasSubstr("native code")));
+}
+
 TEST(WorkerMemoryLeak, AListOfAJobThatEndsWellMayBeItsResult) {
   const auto ended = [](int status, double rate) {
     Job job(2);
