@@ -57,6 +57,8 @@ std::optional<std::string_view> path_in_library(std::string_view file) {
 }
 
 bool is_of_a_library(std::string_view file) {
+  // cloudpickle's name for the file of a function that it sends as code, as loky and dask do.
+  if (file == "<dynamic-code>") return false;
   return file.starts_with('<') || path_in_library(file).has_value();
 }
 

@@ -1,7 +1,10 @@
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <array>
 #include <deque>
 #include <map>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -11,6 +14,7 @@
 #include "probes/deadlock/ranks.h"
 #include "probes/deadlock/rules.h"
 #include "probes/deadlock/within.h"
+#include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
 
 namespace dlprobe::probes::deadlock {
@@ -294,6 +298,39 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
   return RootCause{std::move(finding), waiters.front()};
 }
 
+// The last worker of the trainer that failed while one of `idle`, which are of the same pool, was
+// there, or before it took its place; null: none.
+const ProcessExit* failed_before(const Facts& facts, const ThreadFacts& trainer,
+                                 const std::set<size_t>& idle) {
+  constexpr BootNs kUntilReplaced = 2 * kSecond;
+  const auto is_it = [&](const ProcessExit& exit) {
+    const ProcessInfo* process = facts.run->find_process(exit.key);
+    const bool failed = exit.wait_status && *exit.wait_status != 0;
+    return failed && exit.at <= facts.last->at && process != nullptr &&
+           process->role == Role::kWorker && process->ppid == trainer.process->key.pid &&
+           std::ranges::any_of(idle, [&](size_t each) {
+             const auto* other = facts.run->find_process(facts.threads[each].process->key);
+             return other != nullptr && other->seen_at <= exit.at + kUntilReplaced;
+           });
+  };
+  const auto found = std::ranges::find_if(facts.run->exits | std::views::reverse, is_it);
+  return found == facts.run->exits.rend() ? nullptr : &*found;
+}
+
+void add_failed_worker(const Facts& facts, const ProcessExit& failed, Finding& finding) {
+  const int status = *failed.wait_status;
+  const auto sent = std::ranges::find_if(facts.run->signals, [&](const SignalSent& each) {
+    return each.target == failed.key && each.signal == WTERMSIG(status) && each.at <= failed.at;
+  });
+  Message how = describe(*facts.run, failed.key) +
+                (WIFSIGNALED(status) ? " was killed by " + signal_name(WTERMSIG(status))
+                                     : " exited with code " + own(WEXITSTATUS(status)));
+  if (sent != facts.run->signals.end() && !is_from_kernel(*sent))
+    how += ", which " + describe_sender({.run = facts.run}, *sent) + " sent";
+  finding.message += ": " + how;
+  finding.prove(text_fact("victim", how, "wait status by " + own(failed.source), failed.at));
+}
+
 // The trainer waits for results, the workers for work: what it waits for is not being made.
 RootCause lost_work(const Facts& facts, size_t trainer, const std::set<size_t>& idle) {
   constexpr BootNs kLong = 6 * kSecond;
@@ -320,6 +357,17 @@ RootCause lost_work(const Facts& facts, size_t trainer, const std::set<size_t>& 
   finding.prove(count_fact("idle_processes", idle.size(),
                            "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
   finding.rule_out("DLP0313", "no process ran, and none has work");
+  if (const ProcessExit* failed = failed_before(facts, waiter, idle)) {
+    add_failed_worker(facts, *failed, finding);
+    if (waits_for_pool(*waiter.thread)) {
+      finding.advise(
+          "A multiprocessing.Pool starts another worker and never notices that the task of the "
+          "first is gone: use an executor, which raises BrokenProcessPool, or imap with a timeout",
+          {"concurrent.futures.ProcessPoolExecutor instead of multiprocessing.Pool",
+           "results = pool.imap(f, items); results.next(timeout=600)"});
+      return {std::move(finding), trainer};
+    }
+  }
   finding.advise(
       "Read the worker's standard error: it says why it died or dropped its batch. A "
       "timeout turns the next hang into an error",

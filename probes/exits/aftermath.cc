@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <optional>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -20,6 +21,14 @@ bool started_others_after(const ExitFacts& facts, const Death& death) {
                                                      return start->process == trainer->key &&
                                                             start->at > death.at();
                                                    });
+}
+
+/// Another child of its parent that had failed before; `by`: by that signal.
+bool failed_after_another(const ExitFacts& facts, const Death& death, std::optional<int> by) {
+  return std::ranges::any_of(facts.deaths, [&](const Death& other) {
+    return &other != &death && other.process->ppid == death.process->ppid && other.failed() &&
+           other.at() <= death.at() && (!by || other.signal == *by);
+  });
 }
 
 Remedy give_up_without_a_worker() {
@@ -48,9 +57,37 @@ bool is_before_hang(const ExitFacts& facts, const Death& death) {
          death.process->role == Role::kWorker && !started_others_after(facts, death);
 }
 
+bool is_witnessed(const Run& run, const ProcessKey& key) {
+  return std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
+    return event.kind == StartEventKind::kStarted && event.child_pid == key.pid;
+  });
+}
+
+bool was_ended_from_above(const ExitFacts& facts, const Death& death) {
+  if (death.signal != SIGKILL && death.signal != SIGTERM) return false;
+  if (death.sent == nullptr) return failed_after_another(facts, death, std::nullopt);
+  const ProcessInfo* sender = sender_in_tree(facts, *death.sent);
+  return sender != nullptr && !is_from_kernel(*death.sent) &&
+         is_above(facts, *sender, *death.process);
+}
+
+bool broke_the_job(const ExitFacts& facts, const Death& death) {
+  constexpr BootNs kReaction = 15 * kSecond;
+  const auto& ending = facts.ending;
+  if (!ending || death.signal == 0 || was_ended_from_above(facts, death)) return false;
+  const StartEvent& last = *ending->last;
+  const bool is_child = death.process->ppid == last.process.pid && death.at() <= last.at &&
+                        is_witnessed(*facts.run, death.process->key);
+  if (!is_child || ending->first != &last || death.at() < last.at - kReaction) return false;
+  return ending->is_broken() || failed_after_another(facts, death, death.signal);
+}
+
 bool was_survived(const ExitFacts& facts, const Death& death) {
   const auto& ending = facts.ending;
-  return ending && ending->last->again.empty() && started_others_after(facts, death);
+  if (!ending || !ending->last->again.empty()) return false;
+  // A pool puts another one in its place at once, whatever its program says of it then.
+  const bool is_why = is_crash_signal(death.signal) && death.at() >= ending->last->at - kJustBefore;
+  return !is_why && started_others_after(facts, death);
 }
 
 void add_aftermath(const ExitFacts& facts, const Death& death, ExitCause& cause) {

@@ -23,6 +23,13 @@ bool is_of_loader(const ExitFacts& facts, const ProcessInfo& process) {
   return is_root(facts, process) || std::ranges::find(kRoles, process.role) != kRoles.end();
 }
 
+bool is_above(const ExitFacts& facts, const ProcessInfo& sender, const ProcessInfo& process) {
+  constexpr std::array kAbove = {Role::kTrainer, Role::kLauncher, Role::kForkserver};
+  if (sender.key == process.key) return false;
+  return is_root(facts, sender) || sender.key.pid == process.ppid ||
+         (process.role == Role::kWorker && std::ranges::find(kAbove, sender.role) != kAbove.end());
+}
+
 namespace {
 
 /// How many processes of the loader lived just before.

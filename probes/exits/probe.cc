@@ -64,13 +64,6 @@ bool is_polite(int signal) {
   return std::ranges::find(kPolite, signal) != kPolite.end();
 }
 
-bool is_above(const ExitFacts& facts, const ProcessInfo& sender, const ProcessInfo& process) {
-  constexpr std::array kAbove = {Role::kTrainer, Role::kLauncher, Role::kForkserver};
-  if (sender.key == process.key) return false;
-  return is_root(facts, sender) || sender.key.pid == process.ppid ||
-         (process.role == Role::kWorker && std::ranges::find(kAbove, sender.role) != kAbove.end());
-}
-
 /// Of a worker ended by a signal whose sender could not be seen: a trainer ends its workers so, and
 /// a failed one, too.
 bool may_be_by_trainer(const ExitFacts& facts, const Death& death) {
@@ -270,7 +263,8 @@ bool is_own_doing(const Death& death) {
 
 std::optional<ExitCause> cause_of(const ExitFacts& facts, const Death& death) {
   if (auto oom = oom_cause(facts, death)) return oom;
-  const bool matters = is_of_loader(facts, *death.process) || is_passed_on(facts, death);
+  const bool matters = is_of_loader(facts, *death.process) || is_passed_on(facts, death) ||
+                       broke_the_job(facts, death);
   if (!matters || outlived_trainer(facts, death)) return std::nullopt;
   if (death.signal == 0) {
     if (auto refused = refused_fork(facts, death)) return refused;
@@ -396,7 +390,7 @@ const Death* end_before(const ExitFacts& facts, const Finding& raised, bool wait
   const Death* before = nullptr;
   const Death* well_before = nullptr;
   for (const Death& death : facts.deaths) {
-    if (is_polite(death.signal)) continue;
+    if (is_polite(death.signal) || was_ended_from_above(facts, death)) continue;
     if (std::ranges::count(raised.processes, death.process->key) > 0) continue;
     if (is_rank_that_left(facts, death)) return &death;
     const bool is_child = std::ranges::any_of(

@@ -190,6 +190,23 @@ std::optional<Reason> cleaned_up(const StartEvent& event) {
   return reason;
 }
 
+std::optional<Reason> gone_manager(const StartEvent& event) {
+  const bool listens = event.error_number != ENOENT && event.error_number != ECONNREFUSED;
+  if (event.wanted != "manager" || listens) return std::nullopt;
+  Reason reason;
+  reason.clause =
+      "; it belongs to a multiprocessing.Manager that had been shut down, or whose process had "
+      "ended: nobody listens at its address";
+  reason.remedy = {
+      .title =
+          "Keep the Manager in a variable, and open, until all who use its objects have ended: "
+          "the end of its with block shuts it down",
+      .commands = {"manager = multiprocessing.Manager()  # in the main program, not in a function",
+                   "manager.shutdown()  # at the end"},
+      .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
 // By what its resource tracker left a note of (dlprobe_ends.py).
 std::optional<Reason> removed_block(const StartEvent& event) {
   if (event.wanted != "tracker" || !event.child_pid) return std::nullopt;
@@ -299,6 +316,7 @@ std::optional<Reason> no_batch(const StartEvent& event) {
 
 std::optional<Reason> reason_of(const StartEvent& event) {
   if (auto reason = gone_sender(event)) return reason;
+  if (auto reason = gone_manager(event)) return reason;
   if (auto reason = gpu_memory(event)) return reason;
   if (auto reason = gpu_failed(event)) return reason;
   if (auto reason = host_memory(event)) return reason;

@@ -33,6 +33,10 @@ constexpr BootNs kTogether = 100 * kMillisecond;
 
 bool is_root(const ExitFacts& facts, const ProcessInfo& process);
 bool is_of_loader(const ExitFacts& facts, const ProcessInfo& process);
+/// Whether it is one that may end that process: its parent, the root, who started the loader.
+bool is_above(const ExitFacts& facts, const ProcessInfo& sender, const ProcessInfo& process);
+/// Whether multiprocessing started it under the witness, which tells of exceptions and exits.
+bool is_witnessed(const Run& run, const ProcessKey& key);
 
 /// Who ended, and how, of processes that ended alike.
 Message message_of(const ExitFacts& facts, const std::vector<const Judged*>& group);
@@ -75,6 +79,12 @@ bool is_before_hang(const ExitFacts& facts, const Death& death);
 /// Whether the job lived with it: the trainer started others later, and then failed by an exception
 /// of its own.
 bool was_survived(const ExitFacts& facts, const Death& death);
+/// Whether somebody above it in the job ended it: of a program that fails that is its clean-up.
+/// Where the sender could not be seen, what ends after another child failed counts so.
+bool was_ended_from_above(const ExitFacts& facts, const Death& death);
+/// Of a child that a signal ended: whether the exception that ended the command is raised because
+/// of it, which names no process: for a pool that lost one, or soon after the same again.
+bool broke_the_job(const ExitFacts& facts, const Death& death);
 /// Says the first two of a process that was killed.
 void add_aftermath(const ExitFacts& facts, const Death& death, ExitCause& cause);
 

@@ -80,7 +80,7 @@ bool is_crash_signal(int signal) {
 
 Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   const Death& death = *judged.death;
-  if (is_passed_on(facts, death)) return Severity::kError;
+  if (is_passed_on(facts, death) || broke_the_job(facts, death)) return Severity::kError;
   if (is_crash_signal(death.signal) && is_handled_child(*facts.run, death.process->key) &&
       ranks_that_failed_after(facts, death).empty())
     return Severity::kInfo;

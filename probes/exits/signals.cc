@@ -103,13 +103,6 @@ Remedy find_sender(const ExitFacts& facts, const Death& death) {
   return look_up_sender();
 }
 
-// Whether multiprocessing started it under the witness, which tells of exceptions and exits.
-bool is_witnessed(const Run& run, const ProcessKey& key) {
-  return std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
-    return event.kind == StartEventKind::kStarted && event.child_pid == key.pid;
-  });
-}
-
 bool uses_mpi(const Run& run, const ProcessKey& key) {
   return std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
     return event.kind == StartEventKind::kMpiReady && event.process == key;

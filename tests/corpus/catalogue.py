@@ -493,6 +493,11 @@ def deaths():
         yield ends_well(f"{kind}-not", f"deaths.py {kind} --healthy", pace="slow" if kind in ("tied", "trainer-killed") else "quick")
     for kind in ("pool", "failing-programs", "killed-by-trainer", "caught"):
         yield ends_well(kind, f"deaths.py {kind}", pace="quick" if kind == "killed-by-trainer" else "slow")
+    yield dies("worker-of-exec-pool", "exec_pool.py", "DLP0509", exit_codes=(1,), never=["DLP0514", "DLP0503"],
+               evidence={"crashed_at": holds("/exec_pool.py:")})
+    yield ends_well("worker-of-exec-pool-not", "exec_pool.py --healthy")
+    yield dies("child-of-copied-package", "copied_package.py", "DLP0509", exit_codes=(1,), evidence={"crashed_at": holds("/copied_package.py:")})
+    yield ends_well("child-of-copied-package-not", "copied_package.py --healthy")
     numba = {"needs": "torch2", "modules": ("numba",)}
     yield dies("numba-forked", "numba_fork.py", "DLP0509", confidence="likely", exit_codes=(1,), evidence={"code": holds("omppool")}, **numba)
     yield ends_well("numba-forked-not", "numba_fork.py --healthy", **numba)

@@ -85,5 +85,11 @@ def forget():
         os.unlink(_path())
 
 
+def hook_copy(module):
+    """`module`: util of the package "multiprocess", which is a copy of multiprocessing."""
+    call_before(module, "_run_after_forkers", watch)
+    call_before(module, "_exit_function", lambda *_: forget() if sys._getframe(2).f_code.co_name == "_bootstrap" else None)
+
+
 _enable = faulthandler.enable
 call_before(faulthandler, "enable", _note_users)

@@ -571,6 +571,8 @@ AFTER = {
     "multiprocessing.synchronize": [lambda module: load("dlprobe_pickle").watch_locks(module, Noticed)],
     "multiprocessing.forkserver": [_hook_forkserver],
     "multiprocessing.util": [_hook_util],
+    "multiprocess.process": [_watch_children],
+    "multiprocess.util": [lambda module: load("dlprobe_crash").hook_copy(module)],
     "multiprocessing.managers": [lambda module: call_before(module.BaseManager, "_finalize_manager",
                                                             lambda *_, **__: _shut_down_in.append(id(_handled())))],
     "multiprocessing.queues": [_hook_queues, lambda module: load("dlprobe_queues").hook(module)],

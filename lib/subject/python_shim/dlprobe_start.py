@@ -24,8 +24,8 @@ _HOOKED = ("threading", "multiprocessing.process", "multiprocessing.context", "m
            "multiprocessing.forkserver", "multiprocessing.managers", "multiprocessing.util", "multiprocessing.synchronize",
            "multiprocessing.queues", "multiprocessing.pool", "multiprocessing.resource_tracker", "concurrent.futures._base",
            "concurrent.futures.process", "joblib.externals.loky.process_executor", "loky.process_executor", "mpi4py.MPI",
-           "torch._utils", "torch.distributed.distributed_c10d", "torch.distributed.rendezvous", "torch.multiprocessing",
-           "torch.multiprocessing.reductions", "torch.nn.parallel.distributed", "torch.utils.data.dataloader")
+           "multiprocess.process", "multiprocess.util", "torch._utils", "torch.distributed.distributed_c10d", "torch.distributed.rendezvous",
+           "torch.multiprocessing", "torch.multiprocessing.reductions", "torch.nn.parallel.distributed", "torch.utils.data.dataloader")
 if sys.version_info >= (3, 13):  # where multiprocessing tells by it alone what ended a child
     _HOOKED += ("traceback",)
 

@@ -34,7 +34,7 @@ def absolute(name):
 
 def is_users_file(name):
     if name.startswith("<"):
-        return name == "<string>" or name == "<stdin>" or name.startswith("<ipython")
+        return name in ("<string>", "<stdin>", "<dynamic-code>") or name.startswith("<ipython")  # the third: by cloudpickle
     file = absolute(name)
     return not ("/site-packages/" in file or "/dist-packages/" in file or file.startswith(_LIBRARY_FOLDERS))
 

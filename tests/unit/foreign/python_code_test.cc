@@ -64,6 +64,7 @@ TEST(PythonCode, PathsFromThePackageOn) {
   EXPECT_EQ(path_in_library("/srv/train.py"), std::nullopt);
   EXPECT_TRUE(is_of_a_library("<frozen runpy>"));
   EXPECT_FALSE(is_of_a_library("/srv/train.py"));
+  EXPECT_FALSE(is_of_a_library("<dynamic-code>"));
 }
 
 }  // namespace

@@ -1211,6 +1211,17 @@ TEST(Deadlock, AnEventLoopWaitsForItsThreadThatWaitsForALostLock) {
   EXPECT_FALSE(find(verdict, FindingCode::kPipeWithoutPeer));
 }
 
+TEST(Deadlock, AWorkerThatWasKilledTookItsTaskWithIt) {
+  HangScene scene;
+  scene.had_child(kTrainer, 105, SIGKILL);
+  const auto message = [&] {
+    return must_find(scene.examine(), FindingCode::kBatchLostInWorker).message.plain();
+  };
+  EXPECT_THAT(message(), testing::Not(testing::HasSubstr("105"))) << "it was no worker";
+  scene.info(105).role = Role::kWorker;
+  EXPECT_THAT(message(), testing::HasSubstr("was lost: worker 105 was killed by SIGKILL"));
+}
+
 // A pool's thread waits for the fork server to say that a worker has ended, and that one for its
 // children, or for somebody who asks for a new one.
 TEST(Deadlock, AForkServerSavesNobodyByItself) {

@@ -1864,6 +1864,67 @@ TEST_F(Raised, ADeathThatWasSurvivedIsNotTheCause) {
   EXPECT_EQ(examine().findings.front().severity, Severity::kError) << "nobody took its place";
 }
 
+TEST_F(Raised, AManagerThatIsGoneIsSaid) {
+  failed(1, 102, Ended::kWorker, "__getitem__");
+  scene.run().start_events.back().wanted = "manager";
+  scene.run().start_events.back().error_number = ECONNRESET;
+  job_fails(1.2, "");
+  EXPECT_FALSE(only().message.plain().contains("Manager")) << "it may have answered until then";
+  scene.run().start_events.front().error_number = ENOENT;
+  EXPECT_THAT(only(), Says("a multiprocessing.Manager that had been shut down"));
+}
+
+// As those of loky, which are no workers of multiprocessing's own kind: it ends the others then.
+TEST_F(Raised, AChildThatBrokeItsPoolComesBeforeTheException) {
+  for (const int32_t pid : {401, 402}) {
+    child(pid);
+    tell(0.5, kParent, {.kind = StartEventKind::kStarted, .child_pid = pid});
+  }
+  std::ranges::sort(scene.run().processes, {}, &ProcessInfo::key);
+  killed(1, 401, SIGSEGV, 1, 401);
+  killed(1.05, 402, SIGKILL, 0, kParent);
+  job_fails(1.2, "");
+  const Finding finding = only();
+  EXPECT_THAT(finding, Is(FindingCode::kWorkerCrashed, Severity::kError));
+  EXPECT_THAT(finding, Says("process 401 crashed"));
+  scene.run().signals.clear();
+  EXPECT_THAT(only(), Says("process 401 crashed")) << "though no sender was seen";
+  scene.run().start_events.erase(scene.run().start_events.begin());
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "a program of the trainer's own";
+}
+
+TEST_F(Raised, AChildThatTheTrainerKilledIsNotWhy) {
+  child(401);
+  std::ranges::sort(scene.run().processes, {}, &ProcessInfo::key);
+  killed(1, 401, SIGKILL, 0, kParent);
+  job_fails(1.2, "train");
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException);
+  EXPECT_FALSE(only().message.plain().contains("just before"));
+  scene.run().signals.front().sender_pid = kStranger;
+  scene.run().signals.front().sender.reset();
+  EXPECT_THAT(only(), Says("just before, process 401", "SIGKILL"));
+}
+
+TEST_F(Raised, WhatEndsOneWorkerAfterTheOtherIsWhyTheTrainerGaveUp) {
+  const auto dies = [&](double at_s, int32_t pid) {
+    tell(0.1, kParent, {.kind = StartEventKind::kStarted, .child_pid = pid});
+    killed(at_s, pid, SIGSEGV, 1, pid);
+  };
+  dies(1, 101);
+  tell(1.1, kParent, {.kind = StartEventKind::kStarted});
+  job_fails(4, "gather");
+  EXPECT_EQ(must_find(examine(), FindingCode::kWorkerCrashed).severity, Severity::kWarning);
+  dies(1.5, 102);
+  EXPECT_EQ(only().severity, Severity::kError) << "and the exception is not told as another one";
+}
+
+TEST_F(Raised, ACrashJustBeforeWasNotSurvivedThoughAPoolReplacedIt) {
+  killed(1, 101, SIGSEGV, 1, 101);
+  tell(1.1, kParent, {.kind = StartEventKind::kStarted});
+  job_fails(2, "map");
+  EXPECT_THAT(only(), Is(FindingCode::kWorkerCrashed, Severity::kError));
+}
+
 TEST_F(Raised, AChildThatFailedJustBeforeIsToldBesideIt) {
   constexpr int32_t kDecoder = 401;
   scene.process(kDecoder, Role::kOther);
