@@ -173,6 +173,10 @@ def unlike(trace):
     return {"wanted": "alike" if other else "batch", "path": "; ".join("sample %d: %s" % (indices[at], kinds[at]) for at in sorted({0, other}) if kinds)}
 
 
+def otherwise_wrong(trace, is_child):
+    return (asked_nobody(trace) if is_child else {}) or misplaced(trace) or unlike(trace)
+
+
 def daemonic_elsewhere(trace):
     """Of a start of a process that another one refused, which has handed on the exception with lines but no variables."""
     import linecache

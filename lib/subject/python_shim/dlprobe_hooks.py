@@ -202,8 +202,7 @@ def _refused_resource(error, refusal):
             if late:
                 return late
         known = load("dlprobe_limits").gone_sender(Trace(error)) if "multiprocessing.connection" in sys.modules else {}
-        known = known or (load("dlprobe_ends").asked_nobody(Trace(error)) if _is_begun else {})
-        known = known or load("dlprobe_ends").misplaced(Trace(error)) or load("dlprobe_ends").unlike(Trace(error))
+        known = known or load("dlprobe_ends").otherwise_wrong(Trace(error), is_child=_is_begun)
         if known:
             return known
         if number == ENOENT and "/multiprocessing/" in Trace(refusal).raised_in():
