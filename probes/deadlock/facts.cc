@@ -441,6 +441,10 @@ bool is_started_by_other(const Facts& facts, const ThreadFacts& one, const Threa
   return started(one, other) || started(other, one);
 }
 
+bool is_python(std::string_view library) {
+  return library.starts_with("libpython") || library.starts_with("python");
+}
+
 bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library) {
   const auto inwards = thread.stack | std::views::reverse;
   const auto outermost = std::ranges::find_if(inwards, [](const StackFrame& frame) {

@@ -241,6 +241,8 @@ bool is_forked_copy(const Run& run, const ProcessKey& key);
 /// it was given, and none that fork copied.
 bool is_started_by_other(const Facts& facts, const ThreadFacts& one, const ThreadFacts& other);
 
+/// Whether a file of that name is CPython itself, whose threads do what their Python code says.
+bool is_python(std::string_view library);
 /// A thread that its library keeps for work to come: it began in that library.
 bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library);
 /// How many threads of the process began in that library.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,13 @@ std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCa
 /// the trainer needs; info where it does not.
 std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
                                        const std::vector<bool>& explained);
+/// The workers, if all of them are parked; else nothing. Only a pool's own threads give it tasks.
+std::set<size_t> idle_processes(const Facts& facts, const std::vector<bool>& explained,
+                                bool of_pool);
+/// A trainer that waits for a result, while those who could make it wait for tasks, or are gone:
+/// DLP0106.
+std::optional<RootCause> lost_batch(const Facts& facts, size_t index,
+                                    const std::vector<bool>& explained);
 /// A trainer that waits for the result of a task which no thread of its is left to do.
 std::optional<RootCause> task_behind_task(const Facts& facts, size_t index,
                                           const std::vector<bool>& explained);

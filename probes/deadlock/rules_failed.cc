@@ -73,8 +73,7 @@ bool asks_memory(const ThreadFacts& trainer) {
   };
   // Native code is between, but not all the time.
   const auto is_in_python = [](const Look& look) {
-    const std::string library = blamed_library(*look.thread);
-    return library.starts_with("python") || library.starts_with("libpython");
+    return is_python(blamed_library(*look.thread));
   };
   return trainer.looks.size() >= kManyLooks && std::ranges::all_of(trainer.looks, is_there) &&
          std::ranges::count_if(trainer.looks, is_in_python) > 1;

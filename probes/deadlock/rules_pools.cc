@@ -160,11 +160,6 @@ bool waits_for_own_process(const ThreadFacts& waiter) {
   });
 }
 
-// CPython itself, whose threads do what their Python code says.
-bool is_python(std::string_view library) {
-  return library.starts_with("libpython") || library.starts_with("python");
-}
-
 // A forked copy that waits inside a library to be woken by its threads: the process that it was
 // copied from has them, it has none, or such as the library has started since and that wait, too.
 std::optional<RootCause> threads_of_library(const Facts& facts, size_t index) {

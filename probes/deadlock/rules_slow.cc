@@ -83,10 +83,10 @@ std::optional<std::string> library_of_lost_thread(const Facts& facts, const Thre
     if (!library.empty() && !seen.empty() && seen != library) return std::nullopt;
     if (!seen.empty()) library = seen;
   }
-  const bool has_one =
-      !library.empty() && std::ranges::any_of(parent->threads, [&](const ThreadSnapshot& thread) {
-        return thread.tid != parent->key.pid && is_pool_thread(thread, library);
-      });
+  const bool has_one = !library.empty() && !is_python(library) &&
+                       std::ranges::any_of(parent->threads, [&](const ThreadSnapshot& thread) {
+                         return thread.tid != parent->key.pid && is_pool_thread(thread, library);
+                       });
   return has_one ? std::optional(library) : std::nullopt;
 }
 
@@ -355,12 +355,13 @@ std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<
         "does, one was killed and left its lock file: remove it",
         {"find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock"});
   }
-  finding.advise(polling.size() == 1
-                     ? "Find out who was to make what it asks for, and whether that one has failed; "
-                       "let the loop give up after a time"
-                     : "Find out who was to make what they ask for; a barrier with a timeout says "
-                       "who has not come",
-                 {"dlprobe stacks " + own(thread.process->key.pid)});
+  finding.advise(
+      polling.size() == 1
+          ? "Find out who was to make what it asks for, and whether that one has failed; "
+            "let the loop give up after a time"
+          : "Find out who was to make what they ask for; a barrier with a timeout says "
+            "who has not come",
+      {"dlprobe stacks " + own(thread.process->key.pid)});
   return RootCause{std::move(finding), end};
 }
 

@@ -145,8 +145,8 @@ std::optional<Reason> host_memory(const StartEvent& event) {
 std::optional<Reason> long_socket_name(const StartEvent& event) {
   if (event.wanted != "socket" || !event.limit || !event.count) return std::nullopt;
   Reason reason;
-  reason.clause = say("; the path of its socket has {} bytes, and {} are the most",
-                      *event.count, *event.limit);
+  reason.clause =
+      say("; the path of its socket has {} bytes, and {} are the most", *event.count, *event.limit);
   reason.evidence.push_back(text_fact("file", as_path(event.path), kShimSource, event.at));
   reason.remedy = {.title = "Point TMPDIR at a folder with a shorter path",
                    .commands = {"export TMPDIR=/tmp"},

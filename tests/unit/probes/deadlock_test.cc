@@ -368,6 +368,20 @@ TEST(Deadlock, ComputingInAParallelRegionIsNotSpinning) {
   EXPECT_FALSE(has_error(scene.examine()));
 }
 
+TEST(Deadlock, ComputingInPythonIsNoCopiedLockBesideAThreadOfItsParent) {
+  const StackFrame loop = native("_PyEval_EvalFrameDefault", "/usr/bin/python3.11");
+  HangScene scene;
+  scene.wait_in_read(scene.main(kTrainer), HangScene::kResults);
+  scene.run(scene.main(kWorker));
+  scene.stack(scene.main(kWorker), {loop, python("fetch", "/srv/train.py", 116), loop});
+  ThreadSnapshot& beside = scene.add_thread(kTrainer, 150);
+  scene.sleep(beside);
+  scene.stack(beside, {loop, native("thread_run", "/usr/bin/python3.11")});
+  const auto finding = find(scene.examine(12), FindingCode::kWorkerBusyNoProgress);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(*finding, testing::Not(Says("copied a lock")));
+}
+
 TEST(Deadlock, LockWhoseHolderIsDead) {
   HangScene scene = busy_scene();
   scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
