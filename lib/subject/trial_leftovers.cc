@@ -1,5 +1,6 @@
 #include "lib/subject/trial_leftovers.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,13 +50,13 @@ bool is_resource_tracker(const Directory& proc, pid_t pid) {
 }
 
 void LostSemaphores::note(const Directory& proc, pid_t pid) {
-  const std::string folder = std::to_string(pid);
-  const auto text = proc.read(folder + "/maps", kMapsLimit);
+  const auto text = proc.read(fmt::format("{}/maps", pid), kMapsLimit);
   const auto maps = text ? parse_maps(*text) : Expected<std::vector<Mapping>>();
   for (const Mapping& mapping : maps.value_or(std::vector<Mapping>()))
     if (mapping.path.starts_with(kSemaphores)) mapped_.emplace(mapping.device, mapping.inode);
-  for (const std::string& fd : proc.list(folder + "/fd").value_or(std::vector<std::string>())) {
-    const std::string name = folder + "/fd/" + fd;
+  const auto fds = proc.list(fmt::format("{}/fd", pid));
+  for (const std::string& fd : fds.value_or(std::vector<std::string>())) {
+    const std::string name = fmt::format("{}/fd/{}", pid, fd);
     const auto stat = proc.stat(name);
     if (stat && proc.read_link(name).value_or("").starts_with(kSemaphores))
       open_.emplace(stat->device, stat->inode);

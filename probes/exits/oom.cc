@@ -127,7 +127,7 @@ KeptFiles files_of_nobody(const Run& run, const ShmLedger& look, const ShmLedger
     kept.bytes += file.taken_bytes();
     if (file.taken_bytes() <= largest) continue;
     largest = file.taken_bytes();
-    kept.example = *file.name;
+    kept.example = file.name.value_or("");
   }
   return kept;
 }
@@ -141,7 +141,7 @@ KeptFiles kept_files(const Run& run, BootNs death) {
   const ShmLedger& last = *std::prev(later);
   KeptFiles kept = files_of_nobody(run, last, nullptr);
   if (later == run.ledgers.end() || later->at > death + kJustAfter) return kept;
-  KeptFiles after = files_of_nobody(run, *later, &last);
+  const KeptFiles after = files_of_nobody(run, *later, &last);
   return after.bytes > kept.bytes ? after : kept;
 }
 

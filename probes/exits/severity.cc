@@ -49,6 +49,15 @@ bool ends_so_each_time(const ExitFacts& facts, const Death& death) {
   });
 }
 
+// Of a worker whose trainer then ended well.
+Severity severity_beside_success(const ExitFacts& facts, const Judged& judged) {
+  const Death& death = *judged.death;
+  const bool may_answer_so = judged.cause.code == FindingCode::kWorkerExited &&
+                             !lost_unasked_results(facts, death) &&
+                             !left_task_of_pool(facts, death);
+  return may_answer_so || was_asked_by_parent(facts, death) ? Severity::kInfo : Severity::kWarning;
+}
+
 }  // namespace
 
 bool left_task_of_pool(const ExitFacts& facts, const Death& death) {
@@ -90,14 +99,9 @@ Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   if (!is_of_loader(facts, *death.process)) return Severity::kWarning;
   if (was_survived(facts, death)) return Severity::kWarning;
   if (death.process->role != Role::kWorker) return Severity::kError;
-  const bool has_exited = judged.cause.code == FindingCode::kWorkerExited;
-  if (trainer_ended_well(facts, death)) {
-    const bool may_answer_so =
-        has_exited && !lost_unasked_results(facts, death) && !left_task_of_pool(facts, death);
-    return may_answer_so || was_asked_by_parent(facts, death) ? Severity::kInfo
-                                                              : Severity::kWarning;
-  }
+  if (trainer_ended_well(facts, death)) return severity_beside_success(facts, judged);
   const ProcessInfo* trainer = trainer_of(facts, *death.process);
+  const bool has_exited = judged.cause.code == FindingCode::kWorkerExited;
   const bool goes_on = trainer != nullptr && death_of(facts, trainer->key) == nullptr;
   if (goes_on && has_exited && ends_so_each_time(facts, death)) return Severity::kInfo;
   // As far as is known the trainer may have wanted it so.
