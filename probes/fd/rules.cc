@@ -371,6 +371,46 @@ std::optional<Finding> kept_batches(const Facts& facts, const std::vector<Leak>&
   return finding;
 }
 
+namespace {
+
+// Of a leak of one kind: in the first of these, which comes to its limit first, and in others.
+Finding leak_of_kind(const Facts& facts, FdKind kind, const std::vector<const Leak*>& alike) {
+  const Leak& first = *alike.front();
+  Finding finding =
+      new_finding(FindingCode::kFdLeakInWorker,
+                  first.exhaustion != nullptr ? Confidence::kCertain : confidence_of(first));
+  finding.severity = severity_of(first);
+  finding.discriminator = std::string(to_string(kind));
+  finding.message = describe(*facts.run, first.series->key()) + " opens " + plural_of(kind) +
+                    (first.second ? " and " + plural_of(*first.second) + "," : "") +
+                    " and does not close them: " + own(first.of_kind) + " open, " +
+                    count_rate_text(first.growth.per_second) + " more" + outlook(first);
+  if (first.are_event_loops)
+    finding.message += "; two sockets and an epoll each, as an event loop of asyncio has";
+  name_what_keeps(finding, facts, first);
+  if (alike.size() > 1)
+    finding.message += say("; the same in {}", counted(alike.size() - 1, "other process"));
+  for (const Leak* leak : alike)
+    finding.processes.push_back(leak->series->key());
+  add_growth(finding, facts, first);
+  finding.rule_out("DLP0203", kind == FdKind::kSegment
+                                  ? "they are open in a worker, not in the trainer"
+                                  : "they are not tensors of batches");
+  if (first.are_event_loops) {
+    finding.advise("Close each event loop, or keep one for all samples",
+                   {"asyncio.run(fetch(path))  # closes its loop",
+                    "loop.close()  # of asyncio.new_event_loop()"},
+                   "dlprobe fd -- COMMAND");
+  } else {
+    add_closing_remedy(finding);
+  }
+  add_limit_remedies(finding, facts, comfortable_limit(4 * first.growth.last),
+                     limit_of(*first.series));
+  return finding;
+}
+
+}  // namespace
+
 std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& leaks) {
   std::vector<Finding> findings;
   for (const FdKind kind : kValues<FdKind>) {
@@ -379,42 +419,10 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
       if (leak.kind == kind && !is_kept_batches(facts, leak)) alike.push_back(&leak);
     }
     if (alike.empty()) continue;
-    // The one that comes to its limit first.
     std::ranges::stable_sort(alike, {}, [](const Leak* leak) {
       return std::pair(leak->exhaustion == nullptr, leak->seconds_left.value_or(1e18));
     });
-    const Leak& first = *alike.front();
-    Finding finding =
-        new_finding(FindingCode::kFdLeakInWorker,
-                    first.exhaustion != nullptr ? Confidence::kCertain : confidence_of(first));
-    finding.severity = severity_of(first);
-    finding.discriminator = std::string(to_string(kind));
-    finding.message = describe(*facts.run, first.series->key()) + " opens " + plural_of(kind) +
-                      (first.second ? " and " + plural_of(*first.second) + "," : "") +
-                      " and does not close them: " + own(first.of_kind) + " open, " +
-                      count_rate_text(first.growth.per_second) + " more" + outlook(first);
-    if (first.are_event_loops)
-      finding.message += "; two sockets and an epoll each, as an event loop of asyncio has";
-    name_what_keeps(finding, facts, first);
-    if (alike.size() > 1)
-      finding.message += say("; the same in {}", counted(alike.size() - 1, "other process"));
-    for (const Leak* leak : alike)
-      finding.processes.push_back(leak->series->key());
-    add_growth(finding, facts, first);
-    finding.rule_out("DLP0203", kind == FdKind::kSegment
-                                    ? "they are open in a worker, not in the trainer"
-                                    : "they are not tensors of batches");
-    if (first.are_event_loops) {
-      finding.advise("Close each event loop, or keep one for all samples",
-                     {"asyncio.run(fetch(path))  # closes its loop",
-                      "loop.close()  # of asyncio.new_event_loop()"},
-                     "dlprobe fd -- COMMAND");
-    } else {
-      add_closing_remedy(finding);
-    }
-    add_limit_remedies(finding, facts, comfortable_limit(4 * first.growth.last),
-                       limit_of(*first.series));
-    findings.push_back(std::move(finding));
+    findings.push_back(leak_of_kind(facts, kind, alike));
   }
   return findings;
 }
