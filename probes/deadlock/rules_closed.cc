@@ -92,8 +92,7 @@ Remedy remedy_for_count(const ThreadFacts& waiter, bool is_of_python) {
   } else if (waits_for_items_done(waiter)) {
     remedy.title =
         "Call task_done() for each item that get() gave, on every way through the loop, also "
-        "before "
-        "continue and after an error";
+        "before continue and after an error";
     remedy.commands = {"try: ... finally: queue.task_done()"};
   } else if (waits_at_barrier(*waiter.thread)) {
     remedy.title = "Let every party reach the barrier, or abort it before it leaves early";

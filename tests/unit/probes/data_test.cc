@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "probes/probe.h"
-#include "tests/unit/probes/scene.h"
+#include "tests/unit/probes/told_test.h"
 
 namespace dlprobe {
 namespace {
@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 
 using Digests = std::vector<std::string>;
 
-class DataTest : public ::testing::Test {
+class DataTest : public ToldTest {
  protected:
   void draws(int32_t pid, const std::string& digest, const std::string& path = "dataset.rng",
              uint64_t loader = 77, const std::string& seeded_by = "") {
@@ -192,20 +192,6 @@ class DataTest : public ::testing::Test {
   std::string drawn_by_;     // a generator's first numbers
   std::string method_;       // by which the workers of ranks began, if not forked
   std::optional<int32_t> ranks_;
-
-  std::vector<Finding> found() const {
-    return probes::data::kProbe.examine(scene_.recording).findings;
-  }
-  Finding only() const { return only_finding(probes::data::kProbe.examine(scene_.recording)); }
-
- private:
-  void tell(StartEvent event) {
-    event.at = Scene::at(++told_);
-    scene_.run().start_events.push_back(std::move(event));
-  }
-
-  Scene scene_;
-  double told_ = 0;
 };
 
 TEST_F(DataTest, WorkersThatDrawFromCopiesOfOneGeneratorAreNamed) {

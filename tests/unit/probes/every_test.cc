@@ -97,55 +97,50 @@ TEST(MarkHangsAfterDeaths, AnEndThatMayHaveBeenOrdinaryExplainsNoHang) {
   EXPECT_FALSE(hangs[0].consequence_of);
 }
 
-TEST(MarkHangsAfterDeaths, WhoeverEndsAHungJobIsNotWhyItHung) {
+// A finding that was seen from the one second to the other, and who then ended the job by a signal.
+struct EndedJob {
+  std::vector<Finding> causes;
+  std::vector<Finding> deaths;
+};
+EndedJob ended_after(FindingCode code, int64_t first_s, int64_t last_s, int64_t death_s) {
+  Finding cause = new_finding(code, Confidence::kLikely);
+  cause.message = "trainer 100 stands";
+  cause.first_seen = first_s * kSecond;
+  cause.last_seen = last_s * kSecond;
   Finding death = new_finding(FindingCode::kKilledBySignal, Confidence::kCertain);
-  death.first_seen = 40 * kSecond;
-  Finding hang = new_finding(FindingCode::kForkLostThreadPool, Confidence::kLikely);
-  hang.first_seen = 5 * kSecond;
-  hang.last_seen = 35 * kSecond;
-  std::vector hangs = {hang};
-  std::vector deaths = {death};
-  mark_hangs_after_deaths(hangs, deaths);
-  EXPECT_EQ(deaths[0].consequence_of, FindingCode::kForkLostThreadPool);
-  EXPECT_FALSE(hangs[0].consequence_of);
-  hangs[0].first_seen = 33 * kSecond;  // it had hardly begun
-  deaths = {death};
-  mark_hangs_after_deaths(hangs, deaths);
-  EXPECT_FALSE(deaths[0].consequence_of);
+  death.message = "killed";
+  death.first_seen = death_s * kSecond;
+  return {.causes = {cause}, .deaths = {death}};
+}
+
+TEST(MarkHangsAfterDeaths, WhoeverEndsAHungJobIsNotWhyItHung) {
+  EndedJob job = ended_after(FindingCode::kForkLostThreadPool, 5, 35, 40);
+  mark_hangs_after_deaths(job.causes, job.deaths);
+  EXPECT_EQ(job.deaths[0].consequence_of, FindingCode::kForkLostThreadPool);
+  EXPECT_FALSE(job.causes[0].consequence_of);
+  job = ended_after(FindingCode::kForkLostThreadPool, 33, 35, 40);  // it had hardly begun
+  mark_hangs_after_deaths(job.causes, job.deaths);
+  EXPECT_FALSE(job.deaths[0].consequence_of);
 }
 
 TEST(MarkHangsAfterDeaths, AWaitThatMightHaveEndedIsToldWithTheEnd) {
-  Finding death = new_finding(FindingCode::kKilledBySignal, Confidence::kCertain);
-  death.message = "killed";
-  death.first_seen = 40 * kSecond;
-  Finding wait = new_finding(FindingCode::kConsumerStuck, Confidence::kLikely);
-  wait.severity = Severity::kInfo;
-  wait.message = "trainer 100 polls";
-  wait.first_seen = 5 * kSecond;
-  wait.last_seen = 35 * kSecond;
-  wait.advise("Find out who was to make it");
-  std::vector hangs = {wait};
-  std::vector deaths = {death};
-  mark_hangs_after_deaths(hangs, deaths);
-  EXPECT_EQ(deaths[0].message.plain(), "killed; until then trainer 100 polls");
-  EXPECT_EQ(deaths[0].remedies.size(), 1U);
-  EXPECT_FALSE(deaths[0].consequence_of);
+  EndedJob job = ended_after(FindingCode::kConsumerStuck, 5, 35, 40);
+  job.causes[0].severity = Severity::kInfo;
+  job.causes[0].advise("Find out who was to make it");
+  mark_hangs_after_deaths(job.causes, job.deaths);
+  EXPECT_EQ(job.deaths[0].message.plain(), "killed; until then trainer 100 stands");
+  EXPECT_EQ(job.deaths[0].remedies.size(), 1U);
+  EXPECT_FALSE(job.deaths[0].consequence_of);
 }
 
 TEST(MarkHangsAfterDeaths, WhoeverEndsAFailedJobIsNotWhyItFailed) {
-  Finding death = new_finding(FindingCode::kKilledBySignal, Confidence::kCertain);
-  death.first_seen = 60 * kSecond;
-  Finding full = new_finding(FindingCode::kFdExhausted, Confidence::kCertain);
-  full.first_seen = 5 * kSecond;
-  full.last_seen = 59 * kSecond;
-  std::vector findings = {full};
-  std::vector deaths = {death};
-  mark_hangs_after_deaths(findings, deaths);
-  EXPECT_EQ(deaths[0].consequence_of, FindingCode::kFdExhausted);
-  deaths = {death};
-  findings[0].severity = Severity::kWarning;  // it went on
-  mark_hangs_after_deaths(findings, deaths);
-  EXPECT_FALSE(deaths[0].consequence_of);
+  EndedJob job = ended_after(FindingCode::kFdExhausted, 5, 59, 60);
+  mark_hangs_after_deaths(job.causes, job.deaths);
+  EXPECT_EQ(job.deaths[0].consequence_of, FindingCode::kFdExhausted);
+  job = ended_after(FindingCode::kFdExhausted, 5, 59, 60);
+  job.causes[0].severity = Severity::kWarning;  // it went on
+  mark_hangs_after_deaths(job.causes, job.deaths);
+  EXPECT_FALSE(job.deaths[0].consequence_of);
 }
 
 TEST(MarkHangsAfterDeaths, NobodyCrashesOnPurpose) {

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "probes/probe.h"
-#include "tests/unit/probes/scene.h"
+#include "tests/unit/probes/told_test.h"
 
 namespace dlprobe {
 namespace {
 
 using ::testing::IsEmpty;
 
-class WrittenTest : public ::testing::Test {
+class WrittenTest : public ToldTest {
  protected:
   void writes(int32_t pid, std::vector<std::string> turns, const std::string& path = "/tmp/a.raw") {
     tell({.kind = StartEventKind::kFileRewritten,
@@ -46,20 +46,6 @@ class WrittenTest : public ::testing::Test {
           .function = "part",
           .bytes = bytes});
   }
-
-  std::vector<Finding> found() const {
-    return probes::data::kProbe.examine(scene_.recording).findings;
-  }
-  Finding only() const { return only_finding(probes::data::kProbe.examine(scene_.recording)); }
-
- private:
-  void tell(StartEvent event) {
-    event.at = Scene::at(++told_);
-    scene_.run().start_events.push_back(std::move(event));
-  }
-
-  Scene scene_;
-  double told_ = 0;
 };
 
 TEST_F(WrittenTest, AFileThatEachWritesBetweenAnothersWriteAndReadIsNamed) {
