@@ -166,7 +166,7 @@ class Stream(IterableDataset):
             half = SAMPLES // info.num_workers
             files = files[info.id * half:(info.id + 1) * half + 10]
         if self.job == "stream-hashed":
-            files = [each for each in files if hash(str(each)) % info.num_workers == info.id]
+            files = [each for each in range(2 * SAMPLES) if hash(str(each)) % info.num_workers == info.id]
         if self.job == "stream-checksummed":
             files = [each for each in files if zlib.crc32(b"%d" % each) % info.num_workers == info.id]
         if self.job == "stream-of-one-file":  # repeated on purpose
