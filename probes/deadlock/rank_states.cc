@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <ranges>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -78,15 +79,23 @@ bool stands_in_it(const ThreadFacts& thread, const Collective& in, const RankSta
          });
 }
 
+// What the rank's memory told of its collectives at the looks that count: once others have given
+// up, it goes on.
+auto records_of(const Facts& facts, const ThreadFacts& thread) {
+  return facts.run->snapshots | std::views::filter([&](const TreeSnapshot& snapshot) {
+           return snapshot.at >= thread.looks.back().at && snapshot.at <= facts.last->at;
+         }) |
+         std::views::transform([&](const TreeSnapshot& snapshot) {
+           return live_record(snapshot, thread.process->key);
+         });
+}
+
 // Whether it has asked for another collective between two looks, however alike they are: a rank
 // that sleeps in each step is met in the same sleep each time.
 bool has_met_meanwhile(const Facts& facts, const ThreadFacts& thread) {
-  const ProcessKey& key = thread.process->key;
-  const FlightRecord* last = live_record(*facts.last, key);
+  const FlightRecord* last = live_record(*facts.last, thread.process->key);
   if (last == nullptr) return false;
-  return std::ranges::any_of(facts.run->snapshots, [&](const TreeSnapshot& snapshot) {
-    const FlightRecord* then =
-        snapshot.at < thread.looks.back().at ? nullptr : live_record(snapshot, key);
+  return std::ranges::any_of(records_of(facts, thread), [&](const FlightRecord* then) {
     return then != nullptr && std::ranges::any_of(last->groups, [&](const FlightGroup& group) {
              const auto before = std::ranges::find(then->groups, group.name, &FlightGroup::name);
              return before != then->groups.end() && before->enqueued != group.enqueued;
@@ -97,12 +106,10 @@ bool has_met_meanwhile(const Facts& facts, const ThreadFacts& thread) {
 // The collective that the rank has asked for and that is complete at no look: who waits for the GPU
 // waits for it. Null where its memory tells of none, or it was not looked at for long enough.
 const FlightGroup* pending_all_along(const Facts& facts, const ThreadFacts& thread) {
-  const ProcessKey& key = thread.process->key;
-  const FlightRecord* last = live_record(*facts.last, key);
+  const FlightRecord* last = live_record(*facts.last, thread.process->key);
   if (last == nullptr || thread.looks.size() < 2 || !lasts_long(thread, thread.looks.size()))
     return nullptr;
-  const auto is_at = [&](const TreeSnapshot& snapshot, const FlightGroup& group) {
-    const FlightRecord* record = live_record(snapshot, key);
+  const auto is_at = [](const FlightRecord* record, const FlightGroup& group) {
     return record != nullptr && std::ranges::any_of(record->groups, [&](const FlightGroup& each) {
              return each.name == group.name && each.enqueued == group.enqueued &&
                     each.completed == group.completed;
@@ -110,9 +117,8 @@ const FlightGroup* pending_all_along(const Facts& facts, const ThreadFacts& thre
   };
   const auto pending = std::ranges::find_if(last->groups, [&](const FlightGroup& group) {
     return group.is_pending() &&
-           std::ranges::all_of(facts.run->snapshots, [&](const TreeSnapshot& snapshot) {
-             return snapshot.at < thread.looks.back().at || is_at(snapshot, group);
-           });
+           std::ranges::all_of(records_of(facts, thread),
+                               [&](const FlightRecord* record) { return is_at(record, group); });
   });
   return pending == last->groups.end() ? nullptr : &*pending;
 }

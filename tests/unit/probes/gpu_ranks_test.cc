@@ -123,6 +123,20 @@ TEST(Ranks, ThoseThatMeetMeanwhileStandNowhere) {
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind));
 }
 
+// Once the others had given up it came to the operation.
+TEST(Ranks, WhatOneMeetsAfterOthersGaveUpIsNoMotion) {
+  Ranks ranks;
+  ranks.sleeps(1);
+  for (const int32_t rank : {0, 1, 2})
+    is_at(ranks, rank, 7, rank == 1 ? 7 : 6);
+  ranks.scene.has_met(kFirst + 1, 6, kLong - 1);
+  ranks.scene.gives_up(kFirst);
+  ranks.scene.ends_with(1);
+  const Finding finding = must_find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  EXPECT_THAT(finding, Says("rank 1 (101) sleeps"));
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+}
+
 TEST(RanksOnGpu, AReadThatFailsOnceLeavesThemWhereTheyAre) {
   Ranks ranks;
   ranks.waits_for_gpu(0, 41);
