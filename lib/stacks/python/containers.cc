@@ -196,9 +196,9 @@ bool PythonContainers::is_of_program(const PythonType& type) {
 
 // lru_cache_object of Modules/_functoolsmodule.c has the dict of its results beside its own.
 uint64_t PythonContainers::cached_results(uint64_t wrapper, const PythonType& type) {
-  constexpr uint64_t kMostWords = 32;
+  constexpr uint64_t kMostFields = 32;
   const auto own = static_cast<uint64_t>(std::max<int64_t>(type.dict_offset, 0));
-  const uint64_t words = std::min(type.instance_bytes / kPythonWord, kMostWords);
+  const uint64_t words = std::min(type.instance_bytes / kPythonWord, kMostFields);
   for (uint64_t i = 2; i < words; ++i) {
     if (i * kPythonWord == own) continue;
     const uint64_t value = values_.word(wrapper + i * kPythonWord);
