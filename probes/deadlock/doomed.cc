@@ -4,6 +4,7 @@
 
 #include "probes/deadlock/facts.h"
 #include "probes/deadlock/ranks.h"
+#include "probes/deadlock/within.h"
 #include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
@@ -68,20 +69,29 @@ bool is_for_anybody(const ThreadFacts& thread) {
          thread.need.kind == NeedKind::kChild;
 }
 
+// What threads of its process do while they are at work, or at each of their turns: run a task, put
+// into a queue or take from it, release a semaphore, come to a barrier. What is set once may be set
+// at any time.
+bool is_for_who_works(const ThreadFacts& thread) {
+  const ThreadSnapshot& waiter = *thread.thread;
+  return thread.need.kind == NeedKind::kNotification &&
+         (waits_for_future(waiter) || waits_for_permit(waiter) || waits_at_barrier(waiter) ||
+          feeds_queue(waiter) || queue_wait(waiter) == QueueWait::kRoom);
+}
+
 // Whether a provider who can do something saves one who needs him.
-bool is_saved(const Facts& facts, const ThreadFacts& thread,
-              const std::vector<size_t>& bystanders) {
-  const bool is_passed_over = is_for_anybody(thread);
+bool is_saved(const Facts& facts, const ThreadFacts& thread) {
+  const bool is_passed_over = is_for_anybody(thread) || is_for_who_works(thread);
   return std::ranges::any_of(thread.need.providers, [&](size_t provider) {
     const ThreadFacts& other = facts.threads[provider];
-    if (is_passed_over && std::ranges::binary_search(bystanders, provider)) return false;
+    if (is_passed_over && std::ranges::binary_search(facts.bystanders, provider)) return false;
     return thread.need.kind == NeedKind::kChannel ? may_answer(facts, other) : !other.doomed;
   });
 }
 
 }  // namespace
 
-void mark_doomed(Facts& facts, const std::vector<size_t>& bystanders) {
+void mark_doomed(Facts& facts) {
   for (ThreadFacts& thread : facts.threads) {
     const bool stands = thread.still || thread.polls_again || waits_for_itself(thread);
     const bool waits = stands && thread.need.kind != NeedKind::kNothing;
@@ -91,7 +101,7 @@ void mark_doomed(Facts& facts, const std::vector<size_t>& bystanders) {
   for (bool changed = true; changed;) {
     changed = false;
     for (ThreadFacts& thread : facts.threads) {
-      if (!thread.doomed || !is_saved(facts, thread, bystanders)) continue;
+      if (!thread.doomed || !is_saved(facts, thread)) continue;
       thread.doomed = false;
       changed = true;
     }

@@ -123,6 +123,7 @@ struct Facts {
   BootNs span = 0;                     ///< from the first snapshot that counts to the last
   std::vector<ThreadFacts> threads;    ///< in the order of processes and threads
   std::map<int32_t, std::vector<size_t>> wakers;  ///< by pid, without who wakes nobody
+  std::vector<size_t> bystanders;  ///< in order; taken to help nobody; none unless that is asked
 
   /// Its index; kNone if there is no such thread.
   size_t find(const ProcessKey& process, int32_t tid) const;
@@ -163,8 +164,8 @@ const WaitedFile* polled_file(const ThreadFacts& thread);
 const ChannelEnd* end_of_file(const Facts& facts, const WaitedFile& file);
 
 /// Marks who cannot go on: a provider who can do something saves all who need him. But what many
-/// could do for a waiter none of `bystanders` is taken to do.
-void mark_doomed(Facts& facts, const std::vector<size_t>& bystanders = {});
+/// could do for a waiter none of the bystanders is taken to do.
+void mark_doomed(Facts& facts);
 /// Threads beside the main one that were asleep at one place look after look, as a heartbeat is:
 /// their indices, in order. None where the watch was too short to know them.
 std::vector<size_t> bystanders_of(const Facts& facts);

@@ -39,16 +39,19 @@ std::vector<RootCause> find_stuck(const Facts& facts) {
 }
 
 // What stands beside a heartbeat. Of workers without a task that thread may be the one to give them
-// some: then it takes long until that is worth a word.
+// some: then it takes long until that is worth a word, but where the trainer's own threads are what
+// it waits for.
 void weigh_with_bystander(const Facts& facts, size_t bystander, RootCause& cause) {
   const ThreadFacts& beat = facts.threads[bystander];
   Finding& finding = cause.finding;
-  const bool may_get_work = std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
-    return each.is_main() && each.role() == Role::kWorker && each.doomed &&
-           each.need.relation != "read by" && waits_for_task(facts, each);
-  });
+  const ThreadFacts& end = facts.threads[way_within(facts, cause.thread).back()];
+  const auto may_get_work = [&](const ThreadFacts& each) {
+    return end.need.kind != NeedKind::kNotification && each.is_main() &&
+           each.role() == Role::kWorker && each.doomed && each.need.relation != "read by" &&
+           waits_for_task(facts, each);
+  };
   const bool is_long = facts.last->at - facts.threads[cause.thread].since >= kLongRest;
-  if (may_get_work)
+  if (std::ranges::any_of(facts.threads, may_get_work))
     finding.severity = std::min(finding.severity, is_long ? Severity::kWarning : Severity::kInfo);
   finding.confidence = std::min(finding.confidence, Confidence::kLikely);
   finding.message += "; all the while " + words_of_wait(facts, beat);
@@ -56,14 +59,15 @@ void weigh_with_bystander(const Facts& facts, size_t bystander, RootCause& cause
 
 // Where nobody is stuck otherwise, a heartbeat is taken to help nobody; `facts` then say so.
 std::vector<RootCause> find_stuck_beside_beats(Facts& facts) {
-  const std::vector<size_t> bystanders = bystanders_of(facts);
+  std::vector<size_t> bystanders = bystanders_of(facts);
   if (bystanders.empty()) return {};
   Facts without = facts;
-  mark_doomed(without, bystanders);
+  without.bystanders = std::move(bystanders);
+  mark_doomed(without);
   std::vector<RootCause> causes = find_stuck(without);
   if (causes.empty()) return causes;
   for (RootCause& cause : causes)
-    weigh_with_bystander(without, bystanders.front(), cause);
+    weigh_with_bystander(without, without.bystanders.front(), cause);
   facts = std::move(without);
   return causes;
 }

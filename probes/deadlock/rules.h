@@ -167,6 +167,10 @@ void blame_failed_program(const Facts& facts, RootCause& cause);
 /// well: DLP0314.
 std::optional<RootCause> deserted_listener(const Facts& facts, const Rank& rank);
 
+/// An event loop whose main task waits at an asyncio.Queue while another has failed, whatever
+/// timers the loop has.
+std::optional<RootCause> loop_without_a_task(const Facts& facts, const Rank& rank);
+
 /// An orphan that waits for what only other orphans are left to give, for nobody: DLP0309.
 RootCause left_with_orphans(const Facts& facts, size_t index);
 

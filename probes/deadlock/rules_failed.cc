@@ -88,14 +88,18 @@ bool computes_all_along(const ThreadFacts& thread) {
          user_frame(*thread.thread) != nullptr;
 }
 
+bool is_at_queue(const WaitingTasks& tasks) {
+  return std::ranges::any_of(tasks.stack, [](const StackFrame& frame) {
+    return is_of_standard_library(frame.file, "asyncio/queues.py");
+  });
+}
+
 // At an asyncio.Queue nobody waits until a signal ends the program. The loop has nothing but the
 // pipe by which it is woken.
-bool waits_at_queue_of_loop(const ThreadSnapshot& thread) {
-  return thread.wait.files.size() == 1 && !thread.tasks.empty() &&
-         !thread.tasks.front().stack.empty() &&
-         std::ranges::any_of(thread.tasks.front().stack, [](const StackFrame& frame) {
-           return is_of_standard_library(frame.file, "asyncio/queues.py");
-         });
+bool waits_at_queue_of_loop(const ThreadFacts& thread) {
+  const std::vector<WaitingTasks>& tasks = thread.thread->tasks;
+  return thread.still && thread.thread->wait.files.size() == 1 && !tasks.empty() &&
+         is_at_queue(tasks.front());
 }
 
 }  // namespace
@@ -124,7 +128,7 @@ void blame_failed_task(const Facts& facts, RootCause& cause) {
   // Of a future nobody knows whether its exception was asked for.
   if (is_of_loop && finding.code == FindingCode::kConsumerStuck) {
     finding.code = FindingCode::kWaitsForMissingThread;
-    if (waits_at_queue_of_loop(waiter)) finding.severity = Severity::kError;
+    if (waits_at_queue_of_loop(facts.threads[main])) finding.severity = Severity::kError;
   }
   finding.prove(text_fact("exception", what, "objects of Python in memory", facts.last->at));
   if (frame != nullptr) {
@@ -189,6 +193,21 @@ std::optional<RootCause> deserted_listener(const Facts& facts, const Rank& rank)
       "Read why that one failed, and see whether the others live while you wait for them",
       {"if process.poll() is not None: raise RuntimeError('it has ended')"},
       "dlprobe run -- COMMAND");
+  return RootCause{std::move(finding), rank.trainer};
+}
+
+std::optional<RootCause> loop_without_a_task(const Facts& facts, const Rank& rank) {
+  const ThreadFacts& trainer = facts.threads[rank.trainer];
+  const bool waits_there = std::ranges::all_of(trainer.looks, [](const Look& look) {
+    return std::ranges::any_of(look.thread->tasks, [](const WaitingTasks& tasks) {
+      return tasks.is_main && is_at_queue(tasks);
+    });
+  });
+  const bool is_it = waits_there && !trainer.process->failed_tasks.empty() &&
+                     lasts_long(trainer, trainer.looks.size());
+  if (!is_it) return std::nullopt;
+  Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
+  finding.message = words_of_wait(facts, trainer);
   return RootCause{std::move(finding), rank.trainer};
 }
 

@@ -478,6 +478,7 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
     cause = stuck_consumer(facts, ranks.front());
   if (!cause) cause = output_kept_open(facts, ranks.front());
   if (!cause) cause = deserted_listener(facts, ranks.front());
+  if (!cause) cause = loop_without_a_task(facts, ranks.front());
   if (!cause) cause = standstill_within(facts, ranks.front());
   if (!cause) cause = trainers_at_rest(facts, ranks);
   if (cause) causes.push_back(std::move(*cause));

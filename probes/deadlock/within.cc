@@ -252,8 +252,9 @@ std::vector<size_t> others_in_code(const Facts& facts, const std::vector<size_t>
   std::vector<size_t> others;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
-    const bool is_of_process = thread.process == facts.threads[way.front()].process;
-    if (is_of_process && std::ranges::count(way, i) == 0 && user_frame(*thread.thread) != nullptr)
+    const bool may_help = thread.process == facts.threads[way.front()].process &&
+                          !std::ranges::binary_search(facts.bystanders, i);
+    if (may_help && std::ranges::count(way, i) == 0 && user_frame(*thread.thread) != nullptr)
       others.push_back(i);
   }
   return others;

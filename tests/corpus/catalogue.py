@@ -215,6 +215,8 @@ def hangs_of_python():
     beside = {"needs": "python", "dlprobe_options": ["--for", "9s"]}
     yield hangs("join-before-get-beside-a-beat", "hang_peer.py join-before-get --beat", "DLP0303", **beside)
     yield hangs("barrier-beside-a-beat", "hang_closed.py barrier-short-of-one --beat", "DLP0303", **beside)
+    yield hangs("threads-beside-a-beat", "hang_threads.py task-behind-task --beat", "DLP0303", **beside)
+    yield runs("threads-beside-a-beat", "hang_threads.py task-behind-task --beat --healthy", **beside)
     yield runs("join-before-get-beside-a-beat", "hang_peer.py join-before-get --beat --healthy", **beside)
     for kind in ("sleep", "read", "mutex"):
         yield from (everywhere if kind == "mutex" else slow)(f"gil-{kind}", f"hang_gil.py {kind}", "DLP0307",

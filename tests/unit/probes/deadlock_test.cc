@@ -1308,6 +1308,35 @@ TEST(Deadlock, AnEventLoopIsWhereItsTasksWait) {
               testing::ElementsAre("try: ... finally: queue.task_done()"));
 }
 
+// The loop has a timer, so it never stands; but its main task waits for what the failed one was to
+// put.
+TEST(Deadlock, AnEventLoopWhoseMainTaskWaitsAtAQueueSinceAnotherFailed) {
+  const auto examine = [](bool has_failed, bool is_main) {
+    HangScene scene(0);
+    ThreadSnapshot& trainer = scene.main(kTrainer);
+    scene.wait_in_recv(trainer, 7001, 7002);
+    trainer.wait.syscall = 232;
+    trainer.wait.args[3] = 1'000;
+    scene.wakes(trainer);
+    scene.has_socket(kTrainer, 7001);
+    scene.has_socket(kTrainer, 7002);
+    trainer.tasks = {{.stack = {python("Queue.get", "/usr/lib/python3.11/asyncio/queues.py", 158),
+                                python("main", "/srv/data.py", 22)},
+                      .is_main = is_main}};
+    if (has_failed)
+      scene.process(kTrainer).failed_tasks = {
+          {.exception = "KeyError", .stack = {python("fetch", "/srv/data.py", 6)}}};
+    return find(scene.examine(20), FindingCode::kWaitsForMissingThread);
+  };
+  const auto found = examine(true, true);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->severity, Severity::kWarning);
+  EXPECT_THAT(*found, Says("ended with KeyError (fetch, /srv/data.py:6), which nobody has asked"));
+  EXPECT_FALSE(examine(false, true)) << "no task has failed";
+  EXPECT_FALSE(examine(true, false))
+      << "what the loop runs waits elsewhere: for all of them, maybe";
+}
+
 TEST(Deadlock, ATrainersEventLoopWithATimerSleeps) {
   for (const uint64_t timeout : {uint64_t{5'000}, uint64_t{0xFFFFFFFF}}) {
     HangScene scene(0);

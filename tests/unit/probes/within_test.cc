@@ -282,6 +282,36 @@ TEST(Within, AHeartbeatHelpsNobody) {
   EXPECT_FALSE(codes_after(20)) << "it does other things, too";
 }
 
+// It runs no task, takes nothing from a queue and releases no semaphore: at any of its turns it
+// would have. What is set once it may set at any time.
+TEST(Within, AHeartbeatDoesNoWorkOfItsProcess) {
+  for (const StackFrame& asker :
+       {python("Future.result", kFutures, 451), python("Semaphore.acquire", kThreading, 480),
+        python("Queue.put", kQueue, 140), python("Event.wait", kThreading, 629)}) {
+    HangScene scene;  // whose worker has no task
+    scene.wait_in_futex(scene.main(kTrainer), join_of(kThread));
+    scene.stack(scene.main(kTrainer),
+                {python("Thread.join", kThreading, 1119), python("save", "/srv/train.py", 13)});
+    ThreadSnapshot& thread = scene.add_thread(kTrainer, kThread);
+    wait_in_condition(scene, thread, {asker, python("fill", "/srv/train.py", 9)});
+    if (asker.function == "Future.result")
+      thread.stack.push_back(python("_WorkItem.run", kPool, 58));
+    wait_in_condition(
+        scene, scene.add_thread(kTrainer, kThread + 1),
+        {python("Queue._feed", "/usr/lib/python3.11/multiprocessing/queues.py", 231)});
+    ThreadSnapshot& beat = scene.add_thread(kTrainer, kThread + 2);
+    scene.sleep(beat);
+    scene.stack(beat, {python("beat", "/srv/train.py", 18)});
+    scene.wakes(beat);
+    const auto found = find(scene.examine(20), FindingCode::kLockCycle);
+    const bool is_set_once = asker.function == "Event.wait" || asker.function == "Future.result";
+    ASSERT_EQ(found.has_value(), !is_set_once) << asker.function;
+    if (!found) continue;
+    EXPECT_GE(found->severity, Severity::kWarning);
+    EXPECT_THAT(found->message.plain(), HasSubstr("; all the while thread 152 of trainer 100"));
+  }
+}
+
 // Who sleeps may be the one that has tasks for them.
 TEST(Within, WorkersWithoutTasksBesideAHeartbeatMayGetSome) {
   HangScene scene;
