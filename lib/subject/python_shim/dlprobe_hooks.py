@@ -379,10 +379,10 @@ def _hook_torch_utils(module):
 # ---- multiprocessing
 
 
-
 first_set = []
 _loaded_in = os.getpid()
 _is_begun = _has_raised = False  # this child; what ended it was no call of sys.exit
+_forked_in = None  # the exception that its parent was handling
 
 
 def _tell_exit(name, status, place, chain=None):
@@ -405,7 +405,7 @@ def _before_end_of_child(*_):
     """Of multiprocessing, which calls it in any case when a child's work is over: what ended that is being handled."""
     if sys._getframe(2).f_code is not sys.modules["multiprocessing.process"].BaseProcess._bootstrap.__code__:
         return
-    error = _handled()
+    error = None if _handled() is _forked_in else _handled()
     if error is not None and Trace(error).is_raised_in("torch/multiprocessing/spawn.py", "_wrap"):
         error = error.__context__ or error  # it hands on what was raised, and leaves by sys.exit
     if isinstance(error, SystemExit):
@@ -444,12 +444,12 @@ def _tell_child_failed(error):
 
 def _begin_child():
     """In a child, before its work."""
-    global _is_begun, _is_shut_down
+    global _forked_in, _is_begun, _is_shut_down
     learn_own_start()
     _told.clear()
     _is_shut_down = False
     _watch_children(sys.modules["multiprocessing.process"])
-    _is_begun = True  # maybe in what it was forked from
+    _is_begun, _forked_in = True, _handled()  # maybe in what it was forked from
     load("dlprobe_signals").begin_child()
     load("dlprobe_crash").watch()
     _watch_words()
