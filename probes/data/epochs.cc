@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/units.h"
 #include "probes/data/rules.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
@@ -269,12 +270,70 @@ Finding finding_of_end(const Run& run, const StartEvent& epoch) {
   return finding;
 }
 
+bool is_left(const StartEvent& epoch) {
+  return epoch.wanted == "left";
+}
+
+// Whether the loops that were left from that line on, as told first and last, took only a batch or
+// two each, and the workers' starts much of the time.
+bool is_lost_on_starts(const StartEvent& first, const StartEvent& last) {
+  constexpr int64_t kFewest = 16;
+  constexpr double kShortest = 3;  // seconds
+  constexpr double kShare = 0.25;
+  const double waited = last.seconds.value_or(0) - first.seconds.value_or(0);
+  return last.count.value_or(0) >= kFewest && waited >= kShortest &&
+         last.different.value_or(0) <= 2 * static_cast<uint64_t>(last.count.value_or(0)) &&
+         waited * kSecond >= kShare * static_cast<double>(last.at - first.at);
+}
+
+Finding finding_of_starts(const Run& run, const StartEvent& epoch) {
+  Finding finding = new_finding(FindingCode::kEpochsRepeated, Confidence::kLikely);
+  finding.discriminator = epoch.function + " left";
+  finding.processes = {epoch.process};
+  finding.first_seen = epoch.at;
+  finding.last_seen = epoch.at;
+  const auto waited = static_cast<BootNs>(epoch.seconds.value_or(0) * kSecond);
+  finding.message = say(
+      "{} began {} loops over a DataLoader, took {} from them, and waited {} for the workers of "
+      "each to start",
+      describe_some(run, finding.processes), own(epoch.count.value_or(0)),
+      own(counted(epoch.different.value_or(0), "batch")),
+      own(format_duration(std::chrono::nanoseconds(waited))));
+  const Message place = place_of(epoch);
+  if (!place.empty()) finding.message += ";" + place;
+  finding.prove(
+      count_fact("epochs", static_cast<uint64_t>(epoch.count.value_or(0)), kShimSource, epoch.at));
+  finding.prove(count_fact("batches", epoch.different.value_or(0), kShimSource, epoch.at));
+  finding.prove(time_fact("time_at_a_standstill", waited, kShimSource));
+  add_source(finding, epoch.file, epoch.line, "loop begins at");
+  const char* verify = "dlprobe run -- COMMAND";
+  finding.advise("Begin one loop, and take its next batch in each step",
+                 {"batches = iter(loader)  # once; again after StopIteration",
+                  "batch = next(batches)  # not: next(iter(loader))"},
+                 verify);
+  finding.advise("Or keep the workers", {"DataLoader(..., persistent_workers=True)"}, verify);
+  return finding;
+}
+
+std::map<std::tuple<std::string, int32_t, std::string>, Finding> left_epochs(const Run& run) {
+  std::map<std::tuple<ProcessKey, std::string, int32_t>, Events> loops;
+  for (const StartEvent* epoch : events_of(run, StartEventKind::kEpoch))
+    if (is_left(*epoch)) loops[{epoch->process, epoch->file, epoch->line}].push_back(epoch);
+  std::map<std::tuple<std::string, int32_t, std::string>, Finding> of_places;
+  for (const Events& told : loops | std::views::values) {
+    const StartEvent& last = *told.back();
+    if (is_lost_on_starts(*told.front(), last))
+      of_places.try_emplace({last.file, last.line, "left"}, finding_of_starts(run, last));
+  }
+  return of_places;
+}
+
 }  // namespace
 
 std::vector<Finding> repeated_epochs(const Run& run) {
-  std::map<std::tuple<std::string, int32_t, std::string>, Finding> of_places;
+  auto of_places = left_epochs(run);
   for (const StartEvent* epoch : events_of(run, StartEventKind::kEpoch))
-    if (epoch->digests.empty())
+    if (epoch->digests.empty() && !is_left(*epoch))
       of_places.try_emplace({epoch->file, epoch->line, "end"}, finding_of_end(run, *epoch));
   for (const Events& epochs : learning_epochs(run)) {
     if (is_one_order(epochs))

@@ -761,10 +761,11 @@ SAME_EPOCHS = (  # what is the same in each -> what the proof says
     ("seeded-workers --workers 2 --method spawn --without-model", {"epochs": equals(3)}),
     ("buffered --workers 2", {"generator": equals("random.Random"), "epochs": equals(2)}),
     ("copied --workers 1", {"generator": equals("dataset.rng"), "samples_made_at": holds("/same_epochs.py:")}),
+    ("left --workers 2", {"epochs": equals(20), "batches": equals(20)}),
 )
 EPOCHS_APART = ("set-epoch", "made-anew-apart", "goes-on --workers 2", "seeded-apart --workers 2", "buffered-apart --workers 2",
                 "copied --workers 1 --persistent", "in-order", "evaluated", "attacked", "evaluated --workers 2 --persistent", "evaluated-in-guard --workers 1", "statistics",
-                "runs", "clients", "one-batch", "pairs", "pairs --workers 2")
+                "runs", "clients", "one-batch", "pairs", "pairs --workers 2", "left --workers 2 --persistent", "begun-in-handler --workers 1")
 
 
 def same_epochs():

@@ -9,7 +9,8 @@ from itertools import islice
 from dlprobe_data import digest, learning_ranks, pipe_of
 from dlprobe_hooks import Noticed
 from dlprobe_random import attributes_of
-from dlprobe_start import load, tell
+from dlprobe_start import load, now, tell
+from dlprobe_trace import users_line
 
 _MOST_EPOCHS = 8  # of one loader
 _MOST_LOADERS, _MOST_MADE = 16, 64  # places where they are made; objects
@@ -187,19 +188,57 @@ class _Hook:
             setattr(self._owner, self._name, self._noticed.member)
 
 
+class _Starts:
+    """Loops that are left early, and for each of which the workers start anew."""
+
+    def __init__(self, iterators):
+        self._begun, self._left = {}, {}  # by sampler: the line, when, how long for the first batch; by line: as it is told
+        self._batches = _Hook(iterators, "_process_data", self._get_batch)
+        iterators._shutdown_workers = Noticed(iterators._shutdown_workers, self._end)
+
+    def begin(self, loader, frame):
+        self._begun[id(loader._index_sampler)] = [users_line(frame), now(), None]
+        self._batches.set(True)
+
+    def _get_batch(self, iterator, _frame):
+        begun = self._begun.get(id(iterator._index_sampler))
+        if begun is not None and begun[2] is None:
+            begun[2] = (now() - begun[1]) / 1e9
+        self._batches.set(any(each[2] is None for each in self._begun.values()))
+
+    def _end(self, iterator, _frame):
+        line, _at, waited = self._begun.pop(id(iterator._index_sampler), ({}, 0, None))
+        if not line or waited is None or iterator._tasks_outstanding <= 0:
+            return
+        left = self._left.setdefault((line["file"], line["line"]), dict(line, count=0, different=0, seconds=0.))
+        left.update(count=left["count"] + 1, different=left["different"] + iterator._num_yielded, seconds=left["seconds"] + waited)
+        if not left["count"] & left["count"] - 1:
+            self._tell(left)
+
+    def tell(self):
+        for left in self._left.values():
+            self._tell(left)
+
+    @staticmethod
+    def _tell(left):
+        tell("epoch", wanted="left", **left)
+
+
 class _Epochs:
     def __init__(self, module):
         weak = sys.modules["weakref"].WeakKeyDictionary
         self._places, self._data, self._groups = weak(), weak(), weak()  # of loaders; of iterators
         self._numbers, self._counts, self._made, self._open = _Numbers(), {}, 0, []
         self._last, self._has_learned, self._learns_elsewhere = lambda: None, False, False  # who gave a batch last
+        self._starts = _Starts(module._MultiProcessingDataLoaderIter)
         loaders = module.DataLoader
         loaders.__iter__ = Noticed(vars(loaders)["__iter__"], self._begin)
         if hasattr(loaders, "_get_iterator"):  # torch 1.7
             loaders._get_iterator = Noticed(loaders._get_iterator, self._look_for_end)
         self._batches = _Hook(module._BaseDataLoaderIter, "__next__", self._go_on)
         self._backward = _Hook(sys.modules["torch.autograd.variable"].Variable, "_execution_engine", self._learn)
-        sys.modules["multiprocessing.util"].Finalize(None, self._tell_all, exitpriority=0)
+        for each in self._tell_all, self._starts.tell:
+            sys.modules["multiprocessing.util"].Finalize(None, each, exitpriority=0)
 
     def add(self, loader, place):
         self._places[loader] = place
@@ -211,11 +250,13 @@ class _Epochs:
             if type(sampler) is type(_ for _ in ()) and sampler.gi_frame is None:
                 tell("epoch", path=name, type=sampler.__qualname__, digests=[], **self._places.get(loader, {}))
 
-    def _begin(self, loader, _frame):
+    def _begin(self, loader, frame):
         place = self._places.get(loader)
         torch = sys.modules["torch"]
         if place is not None and getattr(loader, "persistent_workers", False):  # torch 1.7
             load("dlprobe_settings").look_at_trainer(loader)
+        elif place is not None and loader.num_workers:
+            self._starts.begin(loader, frame)
         if place is None or not torch.is_grad_enabled() or torch.utils.data.get_worker_info() is not None:
             return
         if loader not in self._data:

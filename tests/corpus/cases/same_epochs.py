@@ -5,6 +5,7 @@ import argparse
 import contextlib
 import random
 import sys
+import time
 
 import numpy
 import torch
@@ -57,6 +58,10 @@ def seeded(seed):
 
 def seed_worker(worker):
     numpy.random.seed(1000 + worker)
+
+
+def begin_slowly(_worker):
+    time.sleep(.25)
 
 
 def seed_worker_anew(_worker):
@@ -130,7 +135,27 @@ class Job:
     def buffered(self):
         self.repeat(self.loader(Buffered()))
 
+    def left(self):
+        """Each batch is the first one of workers that start for it."""
+        loader = self.loader(worker_init_fn=begin_slowly)
+        for _ in range(20):
+            self.learn([next(iter(loader))])
+        self.orders = []
+
     # ---- that are not
+
+    def begun_in_handler(self):
+        """The workers of a later epoch are forked while StopIteration is handled."""
+        loader = self.loader(shuffle=True)
+        batches = iter(loader)
+        for _ in range(20):
+            try:
+                batch = next(batches)
+            except StopIteration:
+                batches = iter(loader)
+                batch = next(batches)
+            self.learn([batch])
+        self.orders = []
 
     def buffered_apart(self):
         self.repeat(self.loader(Buffered(is_anew=True)))

@@ -146,6 +146,20 @@ class DataTest : public ToldTest {
           .function = "main"});
   }
 
+  // Loops of the trainer that it left: how many by then, how long they waited in all.
+  void leaves(BootNs at, int64_t loops, double waited, uint64_t batches) {
+    tell({.at = at,
+          .kind = StartEventKind::kEpoch,
+          .process = key_of(100),
+          .wanted = "left",
+          .file = "/data/job/train.py",
+          .line = 31,
+          .function = "real_batch",
+          .count = loops,
+          .seconds = waited,
+          .different = batches});
+  }
+
   void changes(const std::string& path, const std::string& before, uint64_t loader = 77) {
     tell({.kind = StartEventKind::kSettingChanged,
           .process = key_of(100),
@@ -593,6 +607,23 @@ TEST_F(DataTest, AnEpochWhoseSamplerIsAUsedUpGeneratorIsNamed) {
   EXPECT_EQ(only().message.plain(),
             "trainer 100 began an epoch that has no batches: the batch_sampler of its loader is a "
             "generator (by_length), which was used up before; DataLoader at train.py:30 in main");
+}
+
+TEST_F(DataTest, LoopsThatAreLeftAfterTheirFirstBatchAreNamed) {
+  leaves(10 * kSecond, 1, 0.2, 1);
+  leaves(30 * kSecond, 120, 14, 120);
+  EXPECT_THAT(only(), Is(FindingCode::kEpochsRepeated, Severity::kWarning, Confidence::kLikely));
+  EXPECT_EQ(only().message.plain(),
+            "trainer 100 began 120 loops over a DataLoader, took 120 batches from them, and waited "
+            "14.0 s for the workers of each to start; at train.py:31 in real_batch");
+}
+
+TEST_F(DataTest, LoopsThatAreLeftNowAndThenOrLaterAreNot) {
+  leaves(10 * kSecond, 1, 0.2, 1);
+  leaves(90 * kSecond, 120, 14, 120);
+  EXPECT_THAT(found(), IsEmpty()) << "between others";
+  leaves(91 * kSecond, 120, 70, 1200);
+  EXPECT_THAT(found(), IsEmpty()) << "after ten batches";
 }
 
 TEST_F(DataTest, WhatWorkersThatLiveOnNeverGetIsNamed) {
