@@ -136,6 +136,15 @@ bool is_bounded(const GrownContainer& container) {
          container.type.starts_with("functools.lru_cache(");
 }
 
+void replace_cycle(Finding& finding, const GrownContainer* grown) {
+  if (grown == nullptr || grown->type != "itertools.cycle") return;
+  finding.remedies.insert(
+      finding.remedies.begin(),
+      {.title = "Begin the loader anew: itertools.cycle keeps all that it gave, and gives it again",
+       .commands = {"def endless(loader):", "    while True:", "        yield from loader"},
+       .verify = "dlprobe run -- COMMAND"});
+}
+
 void name_crowd_of_threads(Finding& finding, const Run& run, const Risen& risen) {
   const auto last = std::ranges::find_if(
       run.grown.rbegin(), run.grown.rend(),

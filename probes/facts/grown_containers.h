@@ -28,6 +28,9 @@ std::optional<StackFrame> where_none_grew(const Run& run, const Risen& risen);
 /// Whether it may have so many items only: a deque with a maxlen, an lru_cache with a maxsize.
 bool is_bounded(const GrownContainer& container);
 
+/// Says first what to do about an itertools.cycle, which keeps all that it gave.
+void replace_cycle(Finding& finding, const GrownContainer* grown);
+
 /// Names the function of the program in which most of the process's threads stand, where half of
 /// them do: "; 240 of them at log.py:31 in Uploader.run".
 void name_crowd_of_threads(Finding& finding, const Run& run, const Risen& risen);

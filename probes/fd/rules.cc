@@ -92,12 +92,12 @@ void add_growth(Finding& finding, const Facts& facts, const Leak& leak) {
   finding.last_seen = leak.growth.to;
 }
 
-void name_what_keeps(Finding& finding, const Facts& facts, const Leak& leak) {
-  name_grown_container(finding, *facts.run,
-                       {.process = leak.series->key(),
-                        .from = leak.growth.from,
-                        .to = leak.growth.to,
-                        .count_per_second = leak.growth.per_second});
+const GrownContainer* name_what_keeps(Finding& finding, const Facts& facts, const Leak& leak) {
+  return name_grown_container(finding, *facts.run,
+                              {.process = leak.series->key(),
+                               .from = leak.growth.from,
+                               .to = leak.growth.to,
+                               .count_per_second = leak.growth.per_second});
 }
 
 OwnWords outlook(const Leak& leak) {
@@ -355,7 +355,7 @@ std::optional<Finding> kept_batches(const Facts& facts, const std::vector<Leak>&
   finding.message = describe(*facts.run, leak->series->key()) +
                     " keeps the tensors of batches: " + own(leak->of_kind) + " segments, " +
                     count_rate_text(leak->growth.per_second) + " more" + outlook(*leak);
-  name_what_keeps(finding, facts, *leak);
+  const GrownContainer* kept = name_what_keeps(finding, facts, *leak);
   add_growth(finding, facts, *leak);
   finding.rule_out("DLP0204", "the workers' descriptors do not grow with them");
   if (leak->exceeds_flight) {
@@ -365,6 +365,7 @@ std::optional<Finding> kept_batches(const Facts& facts, const std::vector<Leak>&
                  {"kept.append(batch.clone())  # a copy in ordinary memory",
                   "losses.append(loss.item())  # a number instead of a tensor"},
                  "dlprobe fd -- COMMAND");
+  replace_cycle(finding, kept);
   add_strategy_remedy(finding);
   add_limit_remedies(finding, facts, comfortable_limit(4 * leak->growth.last),
                      limit_of(*leak->series));

@@ -301,6 +301,7 @@ Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
   if (may_end && finding.severity == Severity::kWarning) finding.severity = Severity::kInfo;
   rule_out_for_leak(finding, facts, sum);
   finding.remedies = remedies_for_leak(*facts.run, role == Role::kWorker);
+  replace_cycle(finding, grown);
   if (role == Role::kWorker && grown == nullptr) point_at_native_code(finding, facts, some);
   return finding;
 }

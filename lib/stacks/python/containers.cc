@@ -22,7 +22,9 @@ constexpr uint64_t kCellContent = 16;  ///< PyCellObject.ob_ref
 constexpr uint64_t kMethodSelf = 24;   ///< PyMethodObject.im_self
 constexpr uint64_t kDequeMaxLength = 64;
 constexpr uint64_t kCacheMaxSize = 96;
+constexpr uint64_t kCycleSaved = 24;  ///< cycleobject.saved, of Modules/itertoolsmodule.c
 constexpr const char* kLruCache = "functools._lru_cache_wrapper";
+constexpr const char* kCycle = "itertools.cycle";
 
 bool is_name_of_program(const std::string& name) {
   return name == "__main__" || name == "__mp_main__";
@@ -125,7 +127,9 @@ void PythonContainers::expand(size_t number) {
     inner.value = values_.word(node.value + (type->name == "cell" ? kCellContent : kMethodSelf));
     add(inner);
   } else if (type->name == kLruCache) {
-    add_cached_results(number, *type);
+    add_kept(number, cached_results(node.value, *type));
+  } else if (type->name == kCycle) {
+    add_kept(number, values_.word(node.value + kCycleSaved));
   } else if (type->is_type()) {
     if (node.step == Step::kGlobal) {
       const PythonType* of_instances = values_.type_at(node.value);
@@ -158,11 +162,10 @@ void PythonContainers::expand_container(size_t number, const PythonType& type, u
          .depth = node.depth + 1});
 }
 
-void PythonContainers::add_cached_results(size_t number, const PythonType& type) {
-  const uint64_t dict = cached_results(nodes_[number].value, type);
-  const PythonType* of_dict = values_.type_of(dict);
-  const auto count = of_dict == nullptr ? std::nullopt : values_.length(dict, *of_dict);
-  if (count) found_.push_back({.address = dict, .count = *count, .node = number});
+void PythonContainers::add_kept(size_t number, uint64_t container) {
+  const PythonType* type = values_.type_of(container);
+  const auto count = type == nullptr ? std::nullopt : values_.length(container, *type);
+  if (count) found_.push_back({.address = container, .count = *count, .node = number});
 }
 
 // What all instances share.

@@ -37,7 +37,7 @@ class PythonContainers {
 
   /// How a program calls it: "Trainer.history", "SEEN", "losses['train']".
   std::string name_of(const PythonContainer& container);
-  /// "list", "dict", "collections.deque", "functools.lru_cache(maxsize=128)".
+  /// "list", "dict", "collections.deque", "functools.lru_cache(maxsize=128)", "itertools.cycle".
   std::string type_of(const PythonContainer& container);
   /// A function of the program that uses that name, at its first line; of a local variable the
   /// frame that has it. Nothing: none is found, or it is a library's.
@@ -66,7 +66,7 @@ class PythonContainers {
   std::optional<std::string> file_of_module(uint64_t dict);
   void add_frame(const PythonFrame& frame, const PythonFramePlace& place);
   void expand(size_t number);
-  void add_cached_results(size_t number, const PythonType& type);
+  void add_kept(size_t number, uint64_t container);
   void expand_container(size_t number, const PythonType& type, uint64_t count);
   void expand_class(size_t parent, const PythonType& type);
   bool is_of_program(const PythonType& type);

@@ -7,6 +7,7 @@ Each container gets 100 items more for each line. "ready" is written whenever th
 
 import collections
 import functools
+import itertools
 import sys
 import threading
 
@@ -52,6 +53,7 @@ class Trainer:
     def __init__(self):
         self.part = Part()
         self.dynamic = Dynamic()
+        self.endless = itertools.cycle(range(1000))
 
     @functools.lru_cache(maxsize=None)
     def decoded(self, number):
@@ -92,7 +94,7 @@ def main():
             count += 1
             trainer.part.step(count)
             trainer.decoded(count)
-            _ = trainer[count]
+            _ = trainer[count], next(trainer.endless)
             trainer.dynamic.late.append(count)
             remember(count)
             local.append(count)

@@ -70,6 +70,7 @@ TEST_P(PythonContainersOf, AProgramAreFoundByTheirNames) {
                                                     {"Dynamic.late", "list"},
                                                     {"Trainer.decoded", "functools.lru_cache"},
                                                     {"Trainer.__getitem__", "functools.lru_cache"},
+                                                    {"Trainer.endless", "itertools.cycle"},
                                                     {"local", "Full"},
                                                     {"captured", "list"},
                                                     {"losses", "list"}};

@@ -827,6 +827,19 @@ TEST(WorkerMemoryLeak, NamesTheContainerThatGrowsWithIt) {
       Says("its list Meter.h grew from 100 to 250 items meanwhile at t.py:12 in Meter.update"));
 }
 
+TEST(WorkerMemoryLeak, OfACycleTheLoaderIsBegunAnew) {
+  Job job(0);
+  job.has = leak_of({100}, 10);
+  for (uint64_t look = 1; look < 6; ++look) {
+    GrownContainer cycle = list_of("loader", 50 * (look - 1), 50 * look);
+    cycle.type = "itertools.cycle";
+    job.run().grown.push_back(look_at(100, 5 * static_cast<double>(look), {cycle}));
+  }
+  const Finding finding = must_find(job.watch(36), FindingCode::kWorkerMemoryLeak);
+  EXPECT_THAT(finding, Says("its cycle loader grew"));
+  EXPECT_THAT(finding, AdvisesFirst("Begin the loader anew"));
+}
+
 TEST(WorkerMemoryLeak, WhereNoContainerGrowsNativeCodeMayKeepIt) {
   const auto title = [](std::vector<GrownContainer> grown) {
     Job job(1);
