@@ -218,7 +218,7 @@ constexpr void list_fields_of_data(auto&& field) {
       "each and its checksum after");
   field("different", &StartEvent::different,
         "Of samples: how many checksums they have; of epoch: how many batches had come when "
-        "backward was called first");
+        "backward was called first, or came in loops that were left");
 }
 inline constexpr const char* kWantedIs =
     "Of chosen: what the script asked for; of failed by a refused memory: \"address space\" or "
@@ -238,7 +238,8 @@ inline constexpr const char* kWantedIs =
     "an object that process `child` made and whose forked copy refuses; of refused "
     "\"elsewhere\" where another process refused; of started \"guard\" where the main module "
     "has no guard; of draws the method that seeds the generator; of loader-made \"stream\"; of "
-    "setting-changed the new value; of samples and failed "
+    "setting-changed the new value; of epoch \"left\", of all loops from a line that were left "
+    "early; of samples and failed "
     "\"end\", where the data set has no more after it; of failed \"alike\" or \"batch\" where "
     "torch "
     "made no batch of the samples that `path` tells of: unlike ones, or of such a type";
@@ -273,7 +274,7 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         "site-packages. Empty: there is none. Of not-found-there the main module that the process "
         "imported again. Of draws, samples, position-moved and setting-changed where the data set "
         "makes a sample, of batches-sent where the batch is made, of epoch where the DataLoader "
-        "was.");
+        "was, or loops began that were left.");
   field("line", &StartEvent::line, "of that file");
   field("function", &StartEvent::function, R"("<module>" at the module's level)");
   field("main", &StartEvent::is_main, "that line is the main module's own");
@@ -283,11 +284,13 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         "of failed by EMFILE: of open descriptors, by EADDRINUSE: the port; of samples: how many; "
         "of rank-samples: their order (0: shuffled, 1: the data set's, 2: a stream's); "
         "of draws and settings-kept: which worker, if it is a DataLoader's; of epoch: the seed of "
-        "the generator; of position-moved: how often the position was another one than after the "
+        "the generator, or how many loops were left; of position-moved: how often the position was "
+        "another one than after the "
         "worker's last batch");
   field("seconds", &StartEvent::seconds,
         "Of main-imported; of first-batch since its iterator was made; of batches waited for them; "
-        "of loader-made its timeout, 0: none; of waits-at-most, meets-at; of signals until a "
+        "of epoch likewise for the first ones of loops that were left; of loader-made its timeout, "
+        "0: none; of waits-at-most, meets-at; of signals until a "
         "timer of its own ends",
         Unit::kSeconds);
   field("bytes", &StartEvent::bytes,
