@@ -84,13 +84,6 @@ bool TreeCollector::is_helper(const ProcessKey& key) const {
   return role == Role::kResourceTracker || role == Role::kShmManager;
 }
 
-std::vector<ProcessKey> TreeCollector::living() const {
-  std::vector<ProcessKey> keys;
-  for (const auto& [key, process] : tree_.members())
-    if (is_alive(process)) keys.push_back(key);
-  return keys;
-}
-
 bool TreeCollector::alive() const {
   return std::ranges::any_of(tree_.members(),
                              [](const auto& entry) { return is_alive(entry.second); });
@@ -131,7 +124,7 @@ void TreeCollector::sample(BootNs now) {
   shm_.check_segments(tree_);
   take_ledger_if_due();
   if (options_.shared_files)
-    closer_.files.look_if_due(machine_, living(), times_.last_new_member, sink_);
+    closer_.files.look_if_due(machine_, tree_.living(), times_.last_new_member, sink_);
   emit_gaps();
 }
 
@@ -156,7 +149,7 @@ void TreeCollector::look_between_samples(BootNs now) {
 }
 
 void TreeCollector::discover(BootNs now) {
-  tree_.discover(reader_);
+  tree_.discover(reader_, is_starting(now));
   if (ends_.know_new_members(tree_)) times_.last_new_member = now;
   times_.next_discovery = now + options_.discover_every.count();
 }

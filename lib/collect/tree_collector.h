@@ -94,7 +94,7 @@ class TreeCollector {
   bool is_helper(const ProcessKey& key) const;
 
   /// The processes of the tree that live; zombies do not.
-  std::vector<ProcessKey> living() const;
+  std::vector<ProcessKey> living() const { return tree_.living(); }
 
   /// To be polled for reading: tick() is worth calling early, a process of the tree has ended or
   /// was sent a fatal signal. -1: nothing to poll, or it woke the caller too often for now.

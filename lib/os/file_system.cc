@@ -80,6 +80,7 @@ std::optional<FileStat> stat_without_storage(int folder, const char* path, int f
 
 /// read(2) until the end. A kernel file may give less than asked for long before its end.
 Expected<std::string> read_all(int fd, size_t limit, const std::string& context) {
+  constexpr size_t kLeastRoom = 1024;
   std::string text;
   size_t used = 0;
   text.resize(4096);
@@ -93,7 +94,8 @@ Expected<std::string> read_all(int fd, size_t limit, const std::string& context)
       return failure(ErrorCode::kMalformed,
                      "read " + context + ": larger than " + std::to_string(limit) + " bytes");
     }
-    if (used == text.size()) text.resize(text.size() * 2);
+    // What is left of a small buffer would be filled with a part of a line, at a call of its own.
+    if (text.size() - used < kLeastRoom) text.resize(text.size() * 2);
   }
   text.resize(used);
   return text;

@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -96,6 +97,7 @@ int run_on_larger_stack(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   std::set_terminate(end_at_once);
   dlprobe::remember_inherited_state();
+  ::mallopt(M_ARENA_MAX, 1);  // its threads work in turns: another heap costs page faults alone
   const std::vector<std::string> arguments(argv, argv + argc);
   return has_small_stack() ? run_on_larger_stack(arguments) : run_guarded(arguments);
 }

@@ -27,16 +27,16 @@ void take_stat(HeldFile& file, const FileStat& stat) {
 
 Status add_descriptors(const Directory& process, const std::set<uint64_t>& devices,
                        std::map<FileId, HeldFile>& files) {
-  DLP_TRY(const auto names, process.list("fd"));
+  DLP_TRY(const auto folder, process.open_directory("fd"));  // each further name costs a check
+  DLP_TRY(const auto names, folder->list(""));
   for (const std::string& name : names) {
-    const std::string path = "fd/" + name;
-    const auto stat = process.stat(path);  // a descriptor may be closed by now
+    const auto stat = folder->stat(name);  // a descriptor may be closed by now
     if (!stat || !devices.contains(stat->device)) continue;
     const auto [entry, is_new] = files.try_emplace(FileId(stat->device, stat->inode));
     HeldFile& file = entry->second;
     if (is_new) {
       take_stat(file, *stat);
-      file.path = process.read_link(path).value_or("");
+      file.path = folder->read_link(name).value_or("");
     }
     ++file.fds;
   }
@@ -45,12 +45,8 @@ Status add_descriptors(const Directory& process, const std::set<uint64_t>& devic
 
 Status add_mappings(const ProcessAccess& processes, const Directory& process,
                     const std::set<uint64_t>& devices, std::map<FileId, HeldFile>& files) {
-  auto mappings = processes.shared_mappings(process);
-  if (!mappings && mappings.error().code == ErrorCode::kUnsupported) {
-    mappings = chain(process.read("maps", kMapsLimit), parse_shared_maps);
-  }
-  if (!mappings) return std::unexpected(mappings.error());
-  for (const SharedMapping& mapping : *mappings) {
+  DLP_TRY(const auto mappings, read_shared_mappings(processes, process));
+  for (const SharedMapping& mapping : mappings) {
     if (!devices.contains(mapping.device)) continue;
     const auto [entry, is_new] = files.try_emplace(FileId(mapping.device, mapping.inode));
     HeldFile& file = entry->second;
@@ -105,6 +101,14 @@ Expected<std::vector<HeldFile>> read_shm_of(DeadlineReader& reader, const Machin
 }
 
 }  // namespace
+
+Expected<std::vector<SharedMapping>> read_shared_mappings(const ProcessAccess& processes,
+                                                          const Directory& process) {
+  auto mappings = processes.shared_mappings(process);
+  if (!mappings && mappings.error().code == ErrorCode::kUnsupported)
+    return chain(process.read("maps", kMapsLimit), parse_shared_maps);
+  return mappings;
+}
 
 Expected<std::vector<HeldFile>> read_holdings(DeadlineReader& reader, const Machine& machine,
                                               const std::shared_ptr<const Directory>& process,

@@ -29,6 +29,11 @@ struct HeldFile {
   int32_t maps = 0;
 };
 
+/// The files that a process has mapped shared, by PROCMAP_QUERY or the text of maps. Waits for its
+/// mmap lock.
+Expected<std::vector<SharedMapping>> read_shared_mappings(const ProcessAccess& processes,
+                                                          const Directory& process);
+
 /// What a process holds of the file systems `devices`, one entry for each file: its descriptors by
 /// fstatat of /proc/PID/fd/N, its mappings by PROCMAP_QUERY or the text of maps, their sizes by
 /// /proc/PID/map_files. Waits for the target's mmap lock, so `reader` does it; `extra` is added to

@@ -9,8 +9,11 @@ namespace {
 
 /// What nobody removed by then, stays: managers clean up within 2 s of a death.
 constexpr BootNs kSettled = 4 * kSecond;
-constexpr BootNs kLedgerShare = 100;  ///< one part in so many of the time
+/// One part in so many of the time; less while there is room.
+constexpr BootNs kLedgerShare = 250;
+constexpr BootNs kLedgerShareHalfFull = 100;
 constexpr BootNs kLedgerRest = kSecond;
+constexpr BootNs kFresh = kSecond / 2;
 constexpr BootNs kLedgerRestHalfFull = 200 * kMillisecond;
 
 }  // namespace
@@ -49,8 +52,15 @@ bool LedgerSchedule::has_any_settled(BootNs now) const {
 
 bool LedgerSchedule::has_rested(BootNs now, double fullest) const {
   if (fullest >= 0.8 && !seen_running_full_) return true;
-  const BootNs rest = fullest >= 0.5 ? kLedgerRestHalfFull : kLedgerRest;
-  return now - last_ >= std::max(rest, kLedgerShare * cost_);
+  const bool is_half_full = fullest >= 0.5;
+  const BootNs rest = is_half_full ? kLedgerRestHalfFull : kLedgerRest;
+  const BootNs share = is_half_full ? kLedgerShareHalfFull : kLedgerShare;
+  return now - last_ >= std::max(rest, share * cost_);
+}
+
+bool LedgerSchedule::is_fresh(BootNs now) const {
+  const bool changed = use_changed_ || segments_changed_ || changed_at_ > last_;
+  return was_full_ && !changed && now - last_ < kFresh;
 }
 
 void LedgerSchedule::begin(double fullest) {
@@ -59,8 +69,9 @@ void LedgerSchedule::begin(double fullest) {
 
 void LedgerSchedule::end(LedgerKeeper::Scope scope, BootNs began, BootNs cost) {
   last_ = began;
+  was_full_ = scope == LedgerKeeper::Scope::kAll;
   if (scope == LedgerKeeper::Scope::kAll) {
-    next_full_ = began + std::max(kLedgerRest, kLedgerShare * cost);
+    next_full_ = began + std::max(kLedgerRest, kLedgerShareHalfFull * cost);
   } else {
     cost_ = cost;
   }

@@ -29,6 +29,10 @@ class LedgerSchedule {
   void begin(double fullest);
   void end(LedgerKeeper::Scope scope, BootNs began, BootNs cost);
 
+  /// Whether the newest look was at the whole machine, a moment ago, and nothing changed since it
+  /// began.
+  bool is_fresh(BootNs now) const;
+
   BootNs changed_at() const { return changed_at_; }
 
  private:
@@ -39,6 +43,7 @@ class LedgerSchedule {
   bool segments_changed_ = false;  ///< since the last look
   bool first_taken_ = false;
   bool last_taken_ = false;
+  bool was_full_ = false;           ///< the last look was at the whole machine
   bool seen_running_full_ = false;  ///< one was taken above 80 %, and never below 60 %
   BootNs changed_at_ = 0;
   std::map<uint64_t, BootNs> last_changes_;  ///< of each mount: others may never leave one alone

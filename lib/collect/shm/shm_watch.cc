@@ -83,6 +83,13 @@ void ShmWatch::check_segments(const ProcessTree& tree) {
   }
 }
 
+void ShmWatch::take_ledger(const ProcessTree& tree) {
+  poll();
+  check_segments(tree);
+  if (schedule_.is_fresh(machine_.clock->now()) && tree.living() == living_) return;
+  take_ledgers(tree, LedgerKeeper::Scope::kAll);
+}
+
 void ShmWatch::take_ledger_if_due(const ProcessTree& tree, bool tree_ended) {
   if (watched_.empty()) return;
   const auto scope = schedule_.due(machine_.clock->now(), fullest(), tree_ended);
@@ -95,6 +102,7 @@ bool ShmWatch::is_ledger_due() const {
 
 void ShmWatch::take_ledgers(const ProcessTree& tree, LedgerKeeper::Scope scope) {
   schedule_.begin(fullest());
+  living_ = tree.living();
   const BootNs began = machine_.clock->now();
   for (ShmLedger& ledger : ledgers_.take(tree, mounts_, scope, [this] { poll(); })) {
     note_empty_segments(ledger);

@@ -33,8 +33,8 @@ class ShmWatch {
 
   void check_segments(const ProcessTree& tree);
 
-  /// Accounts for all segments now.
-  void take_ledger(const ProcessTree& tree) { take_ledgers(tree, LedgerKeeper::Scope::kAll); }
+  /// Accounts for all segments now, unless that was done a moment ago and nothing has changed.
+  void take_ledger(const ProcessTree& tree);
   /// Accounts for them if LedgerSchedule says so.
   void take_ledger_if_due(const ProcessTree& tree, bool tree_ended);
   /// Between two samples: whether that is due, because the use has changed.
@@ -67,6 +67,7 @@ class ShmWatch {
   std::vector<Watched> watched_;
   LedgerKeeper ledgers_;
   LedgerSchedule schedule_;
+  std::vector<ProcessKey> living_;  ///< at the last ledger
 };
 
 }  // namespace dlprobe

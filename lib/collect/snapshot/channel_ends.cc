@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,13 +16,13 @@
 #include <vector>
 
 #include "lib/base/parse.h"
+#include "lib/collect/shm/holdings.h"
 #include "lib/collect/snapshot/freezer_look.h"
 #include "lib/collect/snapshot/named_files.h"
 #include "lib/collect/tree/tracked_process.h"
 #include "lib/foreign/syscalls.h"
 #include "lib/proc/fdinfo.h"
 #include "lib/proc/file_locks.h"
-#include "lib/proc/maps.h"
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/processes.h"
 
@@ -90,20 +91,21 @@ class EndFinder {
   void look_at(int32_t pid) {
     if (!seen_.insert(pid).second) return;
     const std::string folder = "proc/" + std::to_string(pid) + "/";
-    const auto names = machine_.root->list(folder + "fd");
+    const auto descriptors = machine_.root->open_directory(folder + "fd");
+    const auto names = chain(descriptors, [](const auto& each) { return each->list(""); });
     if (!names) {
       // One that is gone holds nothing.
       if (names.error().code == ErrorCode::kForbidden) tree_.all_ends_seen = false;
       return;
     }
     for (const std::string& name : *names)
-      look_at_descriptor(pid, folder, name);
+      look_at_descriptor(pid, folder, (*descriptors)->stat(name), name);
     if (!wanted_.semaphores.empty()) look_at_mappings(pid, folder);
   }
 
  private:
-  void look_at_descriptor(int32_t pid, const std::string& folder, const std::string& name) {
-    const auto stat = machine_.root->stat(folder + "fd/" + name);
+  void look_at_descriptor(int32_t pid, const std::string& folder, const Expected<FileStat>& stat,
+                          const std::string& name) {
     if (!stat) return;
     const bool is_pipe = wanted_.pipes.contains(stat->inode) && S_ISFIFO(stat->mode);
     if (wanted_.sockets.contains(stat->inode) && S_ISSOCK(stat->mode)) {
@@ -141,7 +143,10 @@ class EndFinder {
   }
 
   void look_at_mappings(int32_t pid, const std::string& folder) {
-    const auto maps = chain(machine_.root->read(folder + "maps", kMapsLimit), parse_shared_maps);
+    const auto maps = chain(machine_.root->open_directory("proc/" + std::to_string(pid)),
+                            [this](const std::shared_ptr<const Directory>& process) {
+                              return read_shared_mappings(*machine_.processes, *process);
+                            });
     if (!maps) {
       if (maps.error().code == ErrorCode::kForbidden) tree_.all_ends_seen = false;
       return;

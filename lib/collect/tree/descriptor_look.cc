@@ -138,15 +138,16 @@ Expected<FdKinds> read_fd_kinds(const Directory& descriptors, const std::set<uin
 
 Expected<FdLook> look_at_descriptors(const Directory& process,
                                      const std::set<uint64_t>& shm_devices) {
-  DLP_TRY(const auto names, process.list("fd"));
+  DLP_TRY(const auto folder, process.open_directory("fd"));
+  DLP_TRY(const auto names, folder->list(""));
   FdLook look;
   look.count = names.size();
   std::map<KindAndName, uint64_t> counts;
   size_t sockets = 0;
   for (const int32_t fd : newest(names, kMostLookedAt)) {
-    const std::string path = "fd/" + std::to_string(fd);
-    const auto stat = process.stat(path);
-    const auto link = process.read_link(path);
+    const std::string name = std::to_string(fd);
+    const auto stat = folder->stat(name);
+    const auto link = folder->read_link(name);
     if (!stat || !link) continue;
     const FdKind kind = kind_by_stat(*stat, shm_devices).value_or(kind_by_link(*stat, *link));
     add(look.kinds, kind, *stat);

@@ -16,6 +16,9 @@ namespace {
 // Measured on Linux 6.18: listing 25 us for 67 descriptors, stat 1.8 us each, readlink as much.
 constexpr BootNs kKindsNsEach = 2'500;
 constexpr size_t kMostForKinds = 16'384;
+/// One part in so many that came or went is no news before the period is over.
+constexpr uint64_t kFewOfKinds = 32;
+constexpr BootNs kKindsPeriod = 10 * kSecond;
 // The text of 65 530 mappings takes about 8 MiB and 30 ms.
 constexpr BootNs kMapsNsFirst = 1 * kMillisecond;
 constexpr BootNs kMapsNsLeast = 200'000;
@@ -114,14 +117,21 @@ void DescriptorWatch::poll(ProcessTree& tree, BootNs now, bool of_all) {
   }
 }
 
+bool DescriptorWatch::has_other_kinds(const TrackedProcess& process, const State& state,
+                                      BootNs now) {
+  if (state.kinds_at == 0) return true;
+  const auto [less, more] = std::minmax(state.count, state.kinds_count);
+  const bool is_news = more - less > less / kFewOfKinds || is_near_limit(process, state.count);
+  return more != less && (is_news || now - state.kinds_at >= kKindsPeriod);
+}
+
 void DescriptorWatch::look(ProcessTree& tree, BootNs now) {
   kinds_budget_.refill(now);
   std::vector<std::pair<TrackedProcess*, State*>> queue;
   for (auto& [key, process] : tree.members()) {
     const auto state = states_.find(key);
     if (!is_alive(process) || state == states_.end()) continue;
-    if (state->second.kinds_at == 0 || state->second.count != state->second.kinds_count)
-      queue.emplace_back(&process, &state->second);
+    if (has_other_kinds(process, state->second, now)) queue.emplace_back(&process, &state->second);
   }
   // Those near their limit first, then those that were not looked at for the longest time.
   std::ranges::stable_sort(queue, {}, [](const auto& entry) {
@@ -143,21 +153,27 @@ void DescriptorWatch::read_kinds(TrackedProcess& process, State& state, BootNs n
   state.kinds_at = now;
   state.kinds_count = state.count;
   read_limit(process);
-  process.sample.fds = read_fd_kinds(*process.descriptors, shm_devices_, kMostForKinds);
   const bool grew = state.count >= state.look_count + std::max(kGrowthOfLook, state.look_count / 2);
   const bool near = is_near_limit(process, state.count) && state.count > state.look_count;
-  if ((grew || near) && (state.look_at == 0 || now - state.look_at >= kLookPeriod))
-    look_closer(process, state, now);
+  const bool is_due = state.look_at == 0 || now - state.look_at >= kLookPeriod;
+  // A closer look at all of them tells their kinds, too.
+  if ((grew || near) && is_due && look_closer(process, state, now) &&
+      looks_.back().looked_at == looks_.back().count) {
+    process.sample.fds = Observed<FdKinds>(looks_.back().kinds);
+  } else {
+    process.sample.fds = read_fd_kinds(*process.descriptors, shm_devices_, kMostForKinds);
+  }
 }
 
-void DescriptorWatch::look_closer(const TrackedProcess& process, State& state, BootNs now) {
+bool DescriptorWatch::look_closer(const TrackedProcess& process, State& state, BootNs now) {
   state.look_at = now;
   state.look_count = state.count;
   auto look = look_at_descriptors(*process.directory, shm_devices_);
-  if (!look) return;  // its kinds say why
+  if (!look) return false;  // its kinds say why
   look->at = now;
   look->key = process.key;
   looks_.push_back(std::move(*look));
+  return true;
 }
 
 BootNs DescriptorWatch::time_to_limit(const ProcessTree& tree, BootNs most) const {

@@ -63,7 +63,8 @@ class DescriptorWatch {
   void note_limit(TrackedProcess& process, State& state, BootNs now);
   void read_kinds(TrackedProcess& process, State& state, BootNs now);
   void read_maps(ProcessTree& tree, BootNs now);
-  void look_closer(const TrackedProcess& process, State& state, BootNs now);
+  static bool has_other_kinds(const TrackedProcess& process, const State& state, BootNs now);
+  bool look_closer(const TrackedProcess& process, State& state, BootNs now);
 
   Machine machine_;
   DeadlineReader* reader_;

@@ -80,12 +80,16 @@ bool ProcessTree::forked_since_last_time() {
   return true;
 }
 
-void ProcessTree::discover(DeadlineReader& reader) {
+void ProcessTree::discover(DeadlineReader& reader, bool of_all) {
   prune();
   if (members_.empty() && dead_.empty()) add(root_.pid, std::nullopt);
   const bool forked = forked_since_last_time();
-  if (forked || threads_owed_) {
-    if (children_files_) scan_children();
+  if (forked) {
+    for (auto& [key, process] : members_)
+      process.pace.owes_children = true;
+  }
+  if (forked || children_owed_) {
+    if (children_files_) scan_children(of_all);
     if (!children_files_) scan_all_processes();
     if (adopter_ != 0) adopt();
   }
@@ -128,9 +132,9 @@ void ProcessTree::add_children(std::string_view pids, const ProcessKey& parent) 
   }
 }
 
-void ProcessTree::scan_children() {
+void ProcessTree::scan_children(bool of_all) {
   const BootNs now = machine_.clock->now();
-  threads_owed_ = false;
+  children_owed_ = false;
   int32_t threads = 0;
   for (const auto& [key, process] : members_)
     threads += process.last_stat.threads;
@@ -142,8 +146,11 @@ void ProcessTree::scan_children() {
   for (size_t i = 0; i < pending.size(); ++i) {
     const size_t known = added_.size();
     const ProcessKey key = pending[i];
-    const bool due = now - members_.at(key).children_scanned_at >= kAllThreadsPeriod.count();
-    scan_member(key, now, due || threads <= kFewThreads);
+    TrackedProcess& member = members_.at(key);
+    const bool due = now - member.children_scanned_at >= kAllThreadsPeriod.count();
+    if (member.pace.owes_children && (of_all || !may_rest(member)))
+      scan_member(key, now, due || threads <= kFewThreads);
+    children_owed_ = children_owed_ || member.pace.owes_children;
     if (!children_files_) return;
     pending.insert(pending.end(), added_.begin() + static_cast<ptrdiff_t>(known), added_.end());
   }
@@ -151,6 +158,7 @@ void ProcessTree::scan_children() {
 
 void ProcessTree::scan_member(const ProcessKey& key, BootNs now, bool all_threads) {
   TrackedProcess& process = members_.at(key);
+  process.pace.owes_children = false;
   if (process.vanished) return;
   if (process.children == nullptr) {
     // Either this kernel has none, or the process ended before they were opened.
@@ -160,10 +168,8 @@ void ProcessTree::scan_member(const ProcessKey& key, BootNs now, bool all_thread
   std::array<char, 65536> buffer;
   if (const auto pids = process.children->read(buffer)) add_children(*pids, key);
   if (process.last_stat.threads <= 1) return;
-  if (!all_threads) {
-    threads_owed_ = true;
-    return;
-  }
+  process.pace.owes_children = !all_threads;
+  if (!all_threads) return;
   process.children_scanned_at = now;
   const auto tids = process.directory->list("task");
   if (!tids) return;
@@ -258,23 +264,35 @@ void ProcessTree::sample(DeadlineReader& reader, bool of_all) {
   }
 }
 
+std::vector<ProcessKey> ProcessTree::living() const {
+  std::vector<ProcessKey> keys;
+  for (const auto& [key, process] : members_)
+    if (is_alive(process)) keys.push_back(key);
+  return keys;
+}
+
 bool ProcessTree::is_large() const {
   return members_.size() > kMostOfSmallTree;
 }
 
+bool ProcessTree::stands_still(const TrackedProcess& process) const {
+  return is_large() && process.pidfd && process.pace.same >= kSameToRest;
+}
+
 bool ProcessTree::may_rest(const TrackedProcess& process) const {
   const bool is_its_tick = (ticks_ + static_cast<uint32_t>(process.key.pid)) % kTicksOfRest == 0;
-  return is_large() && process.pidfd && process.pace.same >= kSameToRest && !is_its_tick;
+  return stands_still(process) && !is_its_tick;
 }
 
 // False: there is nothing new to be had of it.
 bool ProcessTree::read_anew(TrackedProcess& process, DeadlineReader& reader) {
-  const PidStat before = process.last_stat;
+  PidStat before = process.last_stat;
   if (const auto status = read_stat(process); !status) {
     process.vanished = status.error().code == ErrorCode::kVanished;
     if (!process.vanished) errors_.push_back(status.error());
     return false;
   }
+  before.processor = process.last_stat.processor;  // where it ran says not that it did anything
   process.pace.same = before == process.last_stat ? process.pace.same + 1 : 0;
   if (before.ppid != process.last_stat.ppid) {
     // Whose child it was tells more than who reaps it now.

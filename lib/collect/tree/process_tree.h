@@ -21,8 +21,9 @@ class ProcessTree {
   ProcessTree(Machine machine, const ProcessKey& root, int32_t adopter);
 
   /// Finds new members and drops those that are gone and whose exit was recorded. Cheap when
-  /// nothing was forked anywhere on the machine since the last call.
-  void discover(DeadlineReader& reader);
+  /// nothing was forked anywhere on the machine since the last call. In a large tree those that
+  /// stand still are looked at less often, unless `of_all`.
+  void discover(DeadlineReader& reader, bool of_all = true);
 
   /// Reads stat of every member into its sample, and statm where stat says that its memory has
   /// moved, or of all. A member that has another program, name or parent now has its info read
@@ -53,15 +54,20 @@ class ProcessTree {
   /// A member that has not ended.
   bool lives(const ProcessKey& key) const;
 
+  /// The members that live; zombies do not.
+  std::vector<ProcessKey> living() const;
+
   /// Whether it has so many members that what stands still is looked at less often.
   bool is_large() const;
+  /// In a large tree: what its stat says has long been the same.
+  bool stands_still(const TrackedProcess& process) const;
 
   /// What could not be read since the last call.
   std::vector<Error> take_errors() { return std::exchange(errors_, {}); }
 
  private:
   bool forked_since_last_time();
-  void scan_children();
+  void scan_children(bool of_all);
   void scan_member(const ProcessKey& key, BootNs now, bool all_threads);
   void scan_all_processes();
   void adopt();
@@ -86,7 +92,7 @@ class ProcessTree {
   std::string last_pid_;
   uint32_t ticks_ = 0;
   bool children_files_ = true;  ///< the kernel offers task/TID/children
-  bool threads_owed_ = false;   ///< children of other threads were left for later
+  bool children_owed_ = false;  ///< those of some members were left for later
   bool roles_stale_ = true;
 };
 

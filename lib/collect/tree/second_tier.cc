@@ -26,6 +26,8 @@ constexpr BootNs kLongWalkPeriod = 10'000'000'000;
 constexpr uint64_t kFewFaults = 512;
 constexpr BootNs kIdlePeriod = 2'000'000'000;
 constexpr BootNs kIdlePeriodInLargeTree = 2 * kIdlePeriod;
+/// Of who stands still in a large tree: what status says is then the same, too.
+constexpr BootNs kStatusPeriod = 5'000'000'000;
 
 BootNs expected_walk(const TrackedProcess& process) {
   const uint64_t rss = process.sample.rss_bytes.value_or(0);
@@ -73,7 +75,10 @@ std::optional<uint64_t> calls_of_main(const TrackedProcess& process) {
 void SecondTier::read(ProcessTree& tree, BootNs now) {
   for (auto& [key, process] : tree.members()) {
     if (!is_alive(process)) continue;
-    read_status(tree, process);
+    if (!tree.stands_still(process) || now - process.pace.status_at >= kStatusPeriod) {
+      process.pace.status_at = now;
+      read_status(tree, process);
+    }
     process.sample.io_calls = chain(process.directory->read("io"), parse_pid_io_calls);
     process.main_calls = calls_of_main(process);
   }

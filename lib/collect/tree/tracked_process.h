@@ -29,8 +29,10 @@ struct PssRead {
 
 /// How often a process of a large tree is read.
 struct Pace {
-  uint32_t same = 0;   ///< so many times in a row stat has said the same
-  bool rests = false;  ///< at this tick it was not read
+  uint32_t same = 0;          ///< so many times in a row stat has said the same
+  bool rests = false;         ///< at this tick it was not read
+  bool owes_children = true;  ///< somebody has forked since its children were looked at
+  BootNs status_at = 0;       ///< of its newest status
 };
 
 /// One process that is watched, with what is kept open of it. Kept files speak of this process for

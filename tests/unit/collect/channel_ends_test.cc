@@ -20,6 +20,7 @@ class ChannelEnds : public ::testing::Test {
  protected:
   ChannelEnds() {
     machine.root = std::shared_ptr<const Directory>(&files, [](const auto*) {});
+    machine.processes = std::make_shared<ProcessAccess>();
   }
 
   void add_process(int32_t pid) {

@@ -1,6 +1,7 @@
 #include "lib/collect/tree/process_tree.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/fake_clock.h"
@@ -29,6 +30,7 @@ class StillTree {
     std::string pids;
     for (int32_t pid = 101; pid <= 100 + children; ++pid) {
       add_process(*files_, {.pid = pid, .ppid = 100});
+      files_->add(fmt::format("/proc/{0}/task/{0}/children", pid), "");
       pids += std::to_string(pid) + " ";
     }
     add_process(*files_, {.pid = 100, .ppid = 50});
@@ -41,6 +43,19 @@ class StillTree {
   void compute(int32_t pid, int cpu_ticks) {
     files_->add("/proc/" + std::to_string(pid) + "/stat",
                 stat_text({.pid = pid, .ppid = 100, .cpu_ticks = cpu_ticks}));
+  }
+  void fork(int32_t pid, int32_t child) {
+    add_process(*files_, {.pid = child, .ppid = pid});
+    files_->add(fmt::format("/proc/{0}/task/{0}/children", pid), fmt::format("{} ", child));
+  }
+  /// How many looks for new members it takes to find it.
+  int looks_to_find(int32_t pid, bool of_all) {
+    for (int looks = 1; looks < 10; ++looks) {
+      tree_.discover(reader_, of_all);
+      if (tree_.lives({.pid = pid, .start_ticks = static_cast<uint64_t>(10 * pid)})) return looks;
+      tree_.sample(reader_, false);
+    }
+    return 0;
   }
   /// How many samples of so many say so.
   int samples_that_say(int cpu_ticks, int samples, bool of_all = false) {
@@ -66,6 +81,14 @@ TEST(ProcessTree, OfALargeOneWhoStandsStillIsReadAtOneOfThreeTicks) {
   // Whoever moves is read at each tick again.
   tree.compute(101, 3);
   EXPECT_EQ(tree.samples_that_say(3, 3), 3);
+}
+
+TEST(ProcessTree, OfALargeOneAChildOfWhoStandsStillIsFoundAtOneOfThreeTicks) {
+  StillTree tree(20, std::make_shared<WithPidfds>());
+  tree.fork(102, 200);
+  EXPECT_EQ(tree.looks_to_find(200, false), 3);
+  tree.fork(103, 201);
+  EXPECT_EQ(tree.looks_to_find(201, true), 1);
 }
 
 TEST(ProcessTree, OnceASecondAllAreRead) {

@@ -392,6 +392,55 @@ TEST_F(MadeUpMachine, AMountThatFillsIsAccountedForAtOnce) {
   EXPECT_THAT(records_.all<ShmLedger>(), SizeIs(3));
 }
 
+TEST_F(MadeUpMachine, WhatWasJustAccountedForIsNotAgainUnlessSomethingChanged) {
+  const auto count = [this] { return records_.all<ShmLedger>().size(); };
+  TreeCollector collector = this->collector();
+  collector.tick();
+  clock_->advance(100 * kMillisecond);
+  collector.take_ledger();
+  EXPECT_EQ(count(), 1U);
+  set_use(2U << 20U);
+  collector.take_ledger();
+  EXPECT_EQ(count(), 2U) << "the use changed";
+  clock_->advance(kSecond);
+  collector.take_ledger();
+  EXPECT_EQ(count(), 3U) << "it is a while ago";
+  add_process(101, 100, "python3", "/usr/bin/python3.11");
+  files_->add("/proc/100/task/100/children", "101 ");
+  tick_after(collector, 100 * kMillisecond);
+  collector.take_ledger();
+  EXPECT_EQ(count(), 4U) << "the tree changed";
+}
+
+TEST_F(MadeUpMachine, OneDescriptorMoreOfManyIsLookedAtAfterAWhile) {
+  constexpr int kMany = 64;
+  const auto open = [&](int count) {
+    for (int fd = 0; fd < count; ++fd) {
+      const std::string path = fmt::format("/proc/100/fd/{}", fd);
+      files_->add_link(path, "/dev/null");
+      files_->set_stat(path, {.device = 5, .mode = S_IFCHR, .links = 1});
+    }
+    files_->set_stat("/proc/100/fd", {.size_bytes = static_cast<uint64_t>(count)});
+  };
+  const auto newest = [this] { return records_.all<Sample>().back().processes.front().fds; };
+  open(kMany);
+  TreeCollector collector = this->collector();
+  collector.tick();
+  ASSERT_TRUE(newest());
+  EXPECT_EQ((**newest())[FdKind::kDevice], 64U) << "told by the closer look";
+  open(kMany + 1);
+  tick_after(collector, kSecond);
+  EXPECT_FALSE(newest());
+  open(kMany + 4);
+  tick_after(collector, kSecond);
+  ASSERT_TRUE(newest());
+  open(kMany + 5);
+  tick_after(collector, kSecond);
+  EXPECT_FALSE(newest());
+  tick_after(collector, 9 * kSecond);
+  EXPECT_TRUE(newest());
+}
+
 TEST_F(MadeUpMachine, AFileThatIsRemovedDuringTheLookWasNotLeftByAnybody) {
   const Machine machine{
       .root = files_, .clock = clock_, .processes = std::make_shared<ProcessAccess>()};
