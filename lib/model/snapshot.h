@@ -58,6 +58,19 @@ struct Names<LockKind> {
        "Python mutex", "GIL"});
 };
 
+/// What the process that forked a process has where that one has a lock.
+enum class LockOfParent {
+  kUnknown,
+  kNone,  ///< no such lock
+  kFree,
+  kTaken,
+};
+template <>
+struct Names<LockOfParent> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"unknown", "none", "free", "taken"});
+};
+
 /// A thread in futex(2).
 struct FutexWait {
   uint64_t address = 0;
@@ -70,6 +83,7 @@ struct FutexWait {
   bool owner_gone = false;
   uint32_t team_size = 0;
   std::string python_type;
+  LockOfParent in_parent = LockOfParent::kUnknown;
   std::string file;
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -93,6 +107,8 @@ constexpr void list_fields(auto&& field, Of<FutexWait> /*of*/) {
   field("team", &FutexWait::team_size, "of an OpenMP barrier");
   field("python", &FutexWait::python_type,
         R"(of the Python object it belongs to: "_thread.lock", "_thread.RLock")");
+  field("in_parent", &FutexWait::in_parent,
+        "of a threading.Lock: what the parent of the process has at its address by now");
   field("file", &FutexWait::file,
         "Of shared memory: the file that the word lies in, its identity over processes");
   field("dev", &FutexWait::device, "as st_dev");
@@ -271,6 +287,7 @@ struct WaitingTasks {
   std::vector<StackFrame> stack;
   int32_t count = 1;
   bool is_main = false;
+  bool is_answered = false;
 
   bool operator==(const WaitingTasks&) const = default;
 };
@@ -280,6 +297,7 @@ constexpr void list_fields(auto&& field, Of<WaitingTasks> /*of*/) {
   field("count", &WaitingTasks::count, "how many tasks");
   field("main", &WaitingTasks::is_main,
         "one of them is what the loop runs until it is done (asyncio.run)");
+  field("answered", &WaitingTasks::is_answered, "the future that one of them awaits is done");
 }
 
 /// Tasks of asyncio, or futures of concurrent.futures, that ended by an exception which nobody has

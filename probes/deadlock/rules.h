@@ -51,6 +51,9 @@ std::set<size_t> idle_processes(const Facts& facts, const std::vector<bool>& exp
 /// DLP0106.
 std::optional<RootCause> lost_batch(const Facts& facts, size_t index,
                                     const std::vector<bool>& explained);
+/// An event loop that sleeps although what one of its tasks awaits is done: nobody woke it.
+std::optional<RootCause> unwoken_loop(const Facts& facts, size_t index,
+                                      const std::vector<bool>& explained);
 /// A trainer that waits for the result of a task which no thread of its is left to do.
 std::optional<RootCause> task_behind_task(const Facts& facts, size_t index,
                                           const std::vector<bool>& explained);

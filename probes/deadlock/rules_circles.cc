@@ -276,13 +276,18 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
     waiters.push_back(i);
   }
   if (waiters.empty()) return std::nullopt;
+  const FutexWait& futex = futex_of(facts.threads[waiters.front()]);
   const auto same_lock = [&](size_t each) {
     return facts.threads[each].need.object == facts.threads[waiters.front()].need.object;
   };
   // A fork server has neither the trainer's locks nor its threads; what it preloads may start some.
   const bool of_server =
       is_of_fork_server(facts, process.key) && !had_other_threads(facts, process.key);
-  const bool inherited = is_forked_copy(*facts.run, process.key) && !of_server &&
+  // In the memory of its parent it is none, or free, and no other thread there had it at the fork.
+  const bool was_free =
+      futex.in_parent == LockOfParent::kNone ||
+      (futex.in_parent == LockOfParent::kFree && !had_other_threads(facts, process.key));
+  const bool inherited = is_forked_copy(*facts.run, process.key) && !of_server && !was_free &&
                          std::ranges::all_of(waiters, same_lock);
   Finding finding = inherited ? closed_copy(facts, facts.threads[waiters.front()])
                               : closed_process(facts, waiters);
@@ -291,6 +296,12 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
   finding.prove(text_fact("who_can_wake_it",
                           "threads of this process only: FUTEX_PRIVATE_FLAG, no timeout",
                           "/proc/PID/task/TID/syscall", facts.last->at));
+  // A thread of the parent's that had it may have ended since.
+  if (was_free && futex.in_parent == LockOfParent::kFree)
+    add_remedies_for_fork(finding, facts, facts.threads[waiters.front()]);
+  if (futex.in_parent != LockOfParent::kUnknown)
+    finding.prove(text_fact("lock_of_parent", own(to_string(futex.in_parent)),
+                            "memory of the process that forked it", facts.last->at));
   return RootCause{std::move(finding), waiters.front()};
 }
 
@@ -473,10 +484,11 @@ std::vector<RootCause> find_unexplained(const Facts& facts, const std::vector<Ro
 }
 
 std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCause>& known) {
-  return find_unexplained(facts, known,
-                          std::array{closed_manager, circle_of_holders, pool_behind_import,
-                                     circle_within, closed_by_locks, left_behind, circle_with_data,
-                                     task_behind_task, lost_batch, circle_of_talk, lost_notifier});
+  return find_unexplained(
+      facts, known,
+      std::array{unwoken_loop, closed_manager, circle_of_holders, pool_behind_import, circle_within,
+                 closed_by_locks, left_behind, circle_with_data, task_behind_task, lost_batch,
+                 circle_of_talk, lost_notifier});
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -5,10 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/units.h"
 #include "lib/foreign/python_code.h"
 #include "probes/deadlock/rules.h"
 #include "probes/deadlock/within.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -129,6 +131,36 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
         {"DataLoader(..., worker_init_fn=start_threads)", "Pool(..., initializer=start_threads)"},
         "dlprobe deadlock --pid PID");
   add_remedies_for_fork(finding, facts, waiter);
+  return RootCause{std::move(finding), index};
+}
+
+std::optional<RootCause> unwoken_loop(const Facts& facts, size_t index,
+                                      const std::vector<bool>& explained) {
+  constexpr BootNs kNoChance = 2 * kSecond;
+  const ThreadFacts& loop = facts.threads[index];
+  const auto& tasks = loop.thread->tasks;
+  const auto answered = std::ranges::find_if(tasks, &WaitingTasks::is_answered);
+  if (explained[index] || !loop.still || answered == tasks.end()) return std::nullopt;
+  // The one that sets it may be about to wake the loop.
+  const auto earlier = std::ranges::find_if(loop.looks, [&](const Look& look) {
+    return look.at >= loop.since && look.at <= facts.last->at - kNoChance &&
+           std::ranges::any_of(look.thread->tasks, &WaitingTasks::is_answered);
+  });
+  if (earlier == loop.looks.end()) return std::nullopt;
+  Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kCertain, loop);
+  finding.message = name_of(facts, loop) +
+                    " sleeps in its event loop (asyncio), although what a task awaits there is "
+                    "done" +
+                    place_of(user_frame(answered->stack)) +
+                    ": another thread has set it, which does not wake the loop";
+  const bool wakes_later = has_timeout(loop.thread->wait, facts.machine);
+  finding.severity = wakes_later ? Severity::kWarning : Severity::kError;
+  if (wakes_later) finding.message += " before its next timer";
+  finding.prove(text_fact("awaited", "done", "_state of the asyncio.Future", facts.last->at));
+  finding.advise("Set it in the thread of its loop",
+                 {"loop.call_soon_threadsafe(future.set_result, value)",
+                  "loop.call_soon_threadsafe(queue.put_nowait, item)  # of an asyncio.Queue"},
+                 "dlprobe deadlock --pid PID");
   return RootCause{std::move(finding), index};
 }
 

@@ -92,7 +92,7 @@ Message message_of(const Run& run, const StartEvent& event, const StartEvent& la
                where(event), caused_by(event), as_text(first_line(last.message)));
   }
   Message what = as_text(first_line(event.message)) + where(event) + caused_by(event);
-  if (const auto reason = reason_of(event)) what += reason->clause;
+  if (const auto reason = reason_of(run, event)) what += reason->clause;
   if (event.kind == StartEventKind::kPutInWords) {
     return say("{} failed: {}; {} was told so and ended with {}{}", who, what,
                describe(run, last.process), as_name(last.type), where(last));
@@ -125,7 +125,7 @@ Message message_of(const Run& run, const StartEvent& event, const StartEvent& la
   return say("{} ended with an uncaught exception: {}", who, what);
 }
 
-void add_evidence(std::vector<Evidence>& evidence, const StartEvent& event) {
+void add_evidence(const Run& run, std::vector<Evidence>& evidence, const StartEvent& event) {
   const bool is_exit = has_left(event);
   evidence.push_back(
       text_fact(is_exit ? "called" : "exception", as_text(event.message), kShimSource, event.at));
@@ -139,7 +139,7 @@ void add_evidence(std::vector<Evidence>& evidence, const StartEvent& event) {
     evidence.push_back(text_fact("shared", as_text(event.shared_file), kShimSource, event.at));
   for (const std::string& cause : event.chain)
     evidence.push_back(text_fact("raised_from", as_text(cause), kShimSource, event.at));
-  if (auto reason = reason_of(event))
+  if (auto reason = reason_of(run, event))
     std::ranges::move(reason->evidence, std::back_inserter(evidence));
 }
 
@@ -180,7 +180,7 @@ std::optional<Move> move_to_main_thread(const Run& run, const StartEvent& event)
 }
 
 Remedy what_to_do(const Run& run, const StartEvent& event) {
-  if (auto reason = reason_of(event)) return std::move(reason->remedy);
+  if (auto reason = reason_of(run, event)) return std::move(reason->remedy);
   const auto cause = first_cause_of(event);
   const Message place = short_place(cause && cause->line > 0 ? *cause : event);
   const Message where = place.empty() ? "where it is raised" : "at " + place;
@@ -264,7 +264,7 @@ std::optional<Finding> uncaught_exception(const Run& run) {
   finding.discriminator = std::string(to_string(first->ended)) + "-" + first->type;
   finding.processes = {first->process};
   if (last->process != first->process) finding.processes.push_back(last->process);
-  add_evidence(finding.evidence, *first);
+  add_evidence(run, finding.evidence, *first);
   if (!first->file.empty())
     add_source(finding, first->file, first->line, has_left(*first) ? "called at" : "raised at");
   finding.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
@@ -391,7 +391,7 @@ std::optional<Finding> failing_initializer(const Run& run) {
   finding.processes = vain->workers;
   if (std::ranges::count(finding.processes, event.process) == 0)
     finding.processes.push_back(event.process);
-  add_evidence(finding.evidence, event);
+  add_evidence(run, finding.evidence, event);
   finding.prove(count_fact("failed_workers", vain->workers.size(), "wait status", event.at));
   if (!event.file.empty()) add_source(finding, event.file, event.line, "raised at");
   finding.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
@@ -421,7 +421,7 @@ std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known)
   finding.discriminator = "lost-" + event.type;
   finding.processes = {event.process};
   if (lost->process != event.process) finding.processes.push_back(lost->process);
-  add_evidence(finding.evidence, event);
+  add_evidence(run, finding.evidence, event);
   if (!event.file.empty()) add_source(finding, event.file, event.line, "raised at");
   if (is_rest_of_data(event))
     finding.advise(
@@ -496,8 +496,8 @@ std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
   } else {
     said.clause =
         say(": nobody caught {}{}{}", as_text(word->message), where(*word), caused_by(*word));
-    if (const auto reason = reason_of(*word)) said.clause += reason->clause;
-    add_evidence(said.evidence, *word);
+    if (const auto reason = reason_of(run, *word)) said.clause += reason->clause;
+    add_evidence(run, said.evidence, *word);
     said.remedy = what_to_do(run, *word);
     if (has_shared_handle(run, *word)) {
       said.clause += maybe_shared(*word);

@@ -1,5 +1,6 @@
 // What else is known of what the system refused a process that raised an exception for it.
 
+#include <algorithm>
 #include <cerrno>
 
 #include "lib/base/path_name.h"
@@ -312,9 +313,79 @@ std::optional<Reason> no_batch(const StartEvent& event) {
   return reason;
 }
 
+// The process that the event names.
+Message describe_child(const Run& run, const StartEvent& event) {
+  const auto process = std::ranges::find_if(run.processes, [&](const ProcessInfo& each) {
+    return each.key.pid == event.child_pid && each.seen_at <= event.at;
+  });
+  if (process == run.processes.end()) return "process " + own(event.child_pid.value_or(0));
+  const OwnWords name = describe(run, process->key);
+  return process->role == Role::kOther ? name + " (" + as_name(process->comm) + ")" : name;
+}
+
+// By the table of the kernel's locks at the time of the exception.
+std::optional<Reason> locked_file(const Run& run, const StartEvent& event) {
+  if (event.wanted != "locked" || !event.child_pid) return std::nullopt;
+  const bool is_database = event.type == "OperationalError";
+  const Message file = as_path(base_name(event.path));
+  const Message who = describe_child(run, event);
+  Reason reason;
+  reason.clause = say("; {} had {} locked", who, file);
+  reason.evidence.push_back(text_fact("locked_by", who, "/proc/locks", event.at));
+  reason.evidence.push_back(text_fact("file", as_path(event.path), "/proc/locks", event.at));
+  if (is_database)
+    reason.remedy = {.title =
+                         "Commit each change at once, before slow work, or let one process write; "
+                         "wait for longer for the lock; let readers go on meanwhile",
+                     .commands = {"with connection: connection.execute(...)  # commits",
+                                  "sqlite3.connect(path, timeout=60)",
+                                  "connection.execute('PRAGMA journal_mode=WAL')"}};
+  else
+    reason.remedy = {
+        .title =
+            "Close the file in the process that has it before others open it, or let "
+            "them read a copy",
+        .commands = {"with h5py.File(path, 'a') as file: ...  # closes it",
+                     "h5py.File(path, 'r', locking=False)  # if nobody writes it now"}};
+  reason.remedy.verify = "dlprobe run -- COMMAND";
+  return reason;
+}
+
+// Of a library that asks which process this is.
+std::optional<Reason> made_before_fork(const Run& run, const StartEvent& event) {
+  if (event.wanted != "creator" || !event.child_pid) return std::nullopt;
+  const Message who = describe_child(run, event);
+  Reason reason;
+  reason.clause = say("; {} made that object before the fork, and its library uses no copies", who);
+  reason.evidence.push_back(text_fact("made_by", who, kShimSource, event.at));
+  reason.remedy = {
+      .title =
+          "Make it in the worker (in __getitem__ or worker_init_fn), or start workers without "
+          "fork",
+      .commands = {"if self.client is None: self.client = make_client()  # in __getitem__",
+                   "DataLoader(..., multiprocessing_context='spawn')"},
+      .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
+// The program has a module of its own by that name, which is found first.
+std::optional<Reason> hidden_module(const StartEvent& event) {
+  if (event.wanted != "module") return std::nullopt;
+  Reason reason;
+  reason.clause = say("; {} hides Python's own module of that name", as_path(event.path));
+  reason.evidence.push_back(text_fact("file", as_path(event.path), kShimSource, event.at));
+  reason.remedy = {.title = "Give that file another name",
+                   .commands = {say("mv {} ...", as_path(event.path))},
+                   .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
 }  // namespace
 
-std::optional<Reason> reason_of(const StartEvent& event) {
+std::optional<Reason> reason_of(const Run& run, const StartEvent& event) {
+  if (auto reason = locked_file(run, event)) return reason;
+  if (auto reason = made_before_fork(run, event)) return reason;
+  if (auto reason = hidden_module(event)) return reason;
   if (auto reason = gone_sender(event)) return reason;
   if (auto reason = gone_manager(event)) return reason;
   if (auto reason = gpu_memory(event)) return reason;

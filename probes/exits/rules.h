@@ -135,7 +135,7 @@ struct Reason {
   Remedy remedy;
 };
 /// Nothing: no more is known.
-std::optional<Reason> reason_of(const StartEvent& event);
+std::optional<Reason> reason_of(const Run& run, const StartEvent& event);
 
 /// So long before an exception its reason may have ended; and a rank that left, after it.
 constexpr BootNs kJustBefore = 2 * kSecond;

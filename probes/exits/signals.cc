@@ -213,7 +213,8 @@ ExitCause forked_copy_cause(const Death& death, const Event& library) {
   cause.prove(text_fact("code", library.text, "/proc/PID/maps, at the signal", library.at));
   cause.remedies.push_back(
       {.title = "Let Numba use threads that survive a fork",
-       .commands = {"NUMBA_THREADING_LAYER=forksafe python train.py"},
+       .commands = {"NUMBA_THREADING_LAYER=forksafe python train.py",
+                    "numba.config.THREADING_LAYER = 'forksafe'  # where the code sets another"},
        .verify = "dlprobe run -- COMMAND",
        .settings = {{SettingKind::kEnvironment, "NUMBA_THREADING_LAYER", "forksafe"}}});
   cause.remedies.push_back(

@@ -207,6 +207,58 @@ except OSError as error:
             user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "TMPDIR=/mnt"]
             self.assertEqual(self.known_of(text, *mount, *user, python="/usr/bin/python3"), known)
 
+    def test_who_has_a_file_locked_is_known(self):
+        with tempfile.NamedTemporaryFile() as file:
+            text = f"""
+import fcntl, time
+name = {file.name!r}
+child = os.fork()
+if not child:
+    held = open(name, 'w')
+    fcntl.flock(held, fcntl.LOCK_EX)
+    time.sleep(60)
+def f():
+    file = open(name)
+    while True:  # until the child has it
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_UN)
+known = h._refused_resource
+def expect(*errors):
+    said = known(*errors)
+    os.kill(child, 9)
+    return dict(said, child=said.get('child') == child)
+h._refused_resource = expect
+"""
+            self.assertEqual(self.known_of(text), {"wanted": "locked", "child": True, "path": file.name})
+        other = "import socket\nopen_file = open('/dev/null')\ndef f():\n  s, _ = socket.socketpair()\n  s.setblocking(False)\n  s.recv(1)"
+        self.assertEqual(self.known_of(other), {})
+
+    def test_who_has_a_database_locked_is_known(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = f"""
+import dlprobe_limits, dlprobe_trace, os, signal, sqlite3
+name = {folder!r} + "/x.db"
+sqlite3.connect(name).execute("CREATE TABLE t (i)")
+reads, writes = os.pipe()
+child = os.fork()
+if not child:
+    held = sqlite3.connect(name)
+    held.execute("INSERT INTO t VALUES (1)")
+    os.write(writes, b"1")
+    signal.pause()
+os.read(reads, 1)
+def known(statement):
+    try:
+        sqlite3.connect(name, timeout=0).execute(statement)
+    except sqlite3.OperationalError as error:
+        return dlprobe_limits.locked_file(dlprobe_trace.Trace(error))
+said = known("BEGIN IMMEDIATE"), known("SELECT * FROM nothing")
+os.kill(child, 9)
+print(said[0].pop("child", child) == child, *said)
+"""
+            locked = {"wanted": "locked", "path": folder + "/x.db"} if sys.version_info >= (3, 11) else {}
+            self.assertEqual(self.said_by_modules(program).strip(), f"True {locked} {{}}")
+
     def test_what_is_not_in_its_place_is_known(self):
         program = """
 import dlprobe_ends, dlprobe_trace, os, sys, types

@@ -159,8 +159,9 @@ def hangs_of_python():
     unsure = {"severity": None, "verdicts": ("warn", "pass")}
     yield from pair("threads-saver", "hang_threads.py saver", "DLP0314", evidence={"your_code": holds("save")}, **unsure)
     yield from pair("threads-producer", "hang_threads.py producer", "DLP0313", evidence={"your_code": holds("fetch")}, **unsure)
-    # A threading.Lock does not say who has it: taken twice, or copied locked, look alike.
-    yield from slow("cycle-self-lock", "hang_cycle.py self-lock", ("DLP0303", "DLP0306"))
+    # A threading.Lock does not say who has it; that of the trainer is free.
+    yield from slow("cycle-self-lock", "hang_cycle.py self-lock", "DLP0303")
+    yield from slow("threads-answer-to-a-loop", "hang_threads.py answer-to-a-loop", "DLP0314", confidence="certain")
     yield from pair("cycle-handler", "hang_cycle.py handler", "DLP0303", confidence="certain")
     yield from pair("cycle-handler-queue", "hang_cycle.py handler-queue", "DLP0303", confidence="certain")
     yield from pair("cycle-gil", "hang_cycle.py gil", ("DLP0303", "DLP0307"))
@@ -550,6 +551,7 @@ RAISED = {  # how a job fails -> code, what the proof says of it
     "lock-in-task": ("DLP0402", {"type": equals("Synchronized")}),
     "freed-lock": ("DLP0510", {"exception": holds("FileNotFoundError"), "exit_code": equals("1")}),
     "closed": ("DLP0514", {"exception": holds("RuntimeError"), "raised_at": holds("/raised.py:")}),
+    "locked": ("DLP0514", {"locked_by": holds("process "), "file": holds("/locked-"), "raised_at": holds("/raised.py:")}),
     "removed-block": ("DLP0514", {"removed_by": holds("python"), "raised_at": holds("/raised.py:")}),
 }
 

@@ -25,8 +25,8 @@ bool is_private_semaphore(const std::optional<FutexWait>& futex) {
 }  // namespace
 
 void LockLook::look(ProcessSnapshot& snapshot, bool with_shared,
-                    const std::map<int32_t, uint64_t>& stack_pointers,
-                    PythonLockPlaces& places) const {
+                    const std::map<int32_t, uint64_t>& stack_pointers, PythonLockPlaces& places,
+                    const Memory* parent) const {
   std::map<uint64_t, const Mapping*> shared;
   std::vector<uint64_t> semaphores;
   Waited waited;
@@ -56,7 +56,7 @@ void LockLook::look(ProcessSnapshot& snapshot, bool with_shared,
     }
   }
   std::ranges::sort(snapshot.sem_locks, {}, &SemLockState::inode);
-  if (!waited.locks.empty() || !waited.events.empty()) mark_users(waited, snapshot);
+  if (!waited.locks.empty() || !waited.events.empty()) mark_users(waited, snapshot, parent);
 }
 
 PythonLayout::Object LockLook::objects() const {
@@ -123,7 +123,30 @@ void LockLook::mark(const PythonLockObject& object, ProcessSnapshot& snapshot,
   }
 }
 
-void LockLook::mark_users(const Waited& waited, ProcessSnapshot& snapshot) const {
+LockOfParent LockLook::in_parent(uint64_t lock, LockKind kind, const Memory& parent) const {
+  const PythonLayout::Object layout = objects();
+  if (layout.head_bytes != PythonLayout::Object{}.head_bytes) return LockOfParent::kUnknown;
+  const auto word = [](const Memory& memory, uint64_t address) {
+    return memory.value<uint64_t>(address).value_or(0);
+  };
+  const uint64_t type = word(memory_, lock + layout.type);
+  if (type == 0 || !parent.value<uint64_t>(type)) return LockOfParent::kUnknown;
+  // Memory that was freed keeps its type.
+  const bool is_there = word(parent, lock) != 0 && word(parent, lock + layout.type) == type;
+  const uint64_t held = lock + layout.head_bytes;  // a PyMutex, or the address of a semaphore
+  if (kind == LockKind::kPythonMutex) {
+    if (!is_there) return LockOfParent::kNone;
+    return (word(parent, held) & 1U) != 0 ? LockOfParent::kTaken : LockOfParent::kFree;
+  }
+  const uint64_t semaphore = word(memory_, held);
+  if (!is_there || word(parent, held) != semaphore) return LockOfParent::kNone;
+  const auto value = parent.value<int32_t>(semaphore);
+  if (!value) return LockOfParent::kUnknown;
+  return *value == 0 ? LockOfParent::kTaken : LockOfParent::kFree;
+}
+
+void LockLook::mark_users(const Waited& waited, ProcessSnapshot& snapshot,
+                          const Memory* parent) const {
   const PythonLayout::Object layout = objects();
   std::map<uint64_t, std::set<int32_t>> waiters;
   std::set<uint64_t> locks;
@@ -145,6 +168,7 @@ void LockLook::mark_users(const Waited& waited, ProcessSnapshot& snapshot) const
       futex.owner_tid = joined;
     } else if (lock != waited.locks.end()) {
       futex.owner_tid = users.holder_of(lock->second, waiters.at(lock->second));
+      if (parent != nullptr) futex.in_parent = in_parent(lock->second, futex.kind, *parent);
     }
   }
 }

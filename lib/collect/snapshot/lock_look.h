@@ -24,9 +24,11 @@ class LockLook {
 
   /// Fills in ProcessSnapshot::sem_locks, if `with_shared`, and in each FutexWait on a lock of
   /// Python's its type and owner, or the thread that is joined by it. `stack_pointers` are those of
-  /// its threads; `places` is for the next process of the tree.
+  /// its threads; `places` is for the next process of the tree; `parent` is the memory of the
+  /// process's parent, if that is in the tree.
   void look(ProcessSnapshot& snapshot, bool with_shared,
-            const std::map<int32_t, uint64_t>& stack_pointers, PythonLockPlaces& places) const;
+            const std::map<int32_t, uint64_t>& stack_pointers, PythonLockPlaces& places,
+            const Memory* parent) const;
 
  private:
   /// What threads wait for, by their tids: addresses of threading.Locks, and in the parking lot of
@@ -41,7 +43,9 @@ class LockLook {
   bool mark_parked(ThreadSnapshot& thread, uint64_t stack_pointer, const ProcessSnapshot& snapshot,
                    Waited& waited) const;
   /// Who holds a lock that does not say so, and who is joined by one.
-  void mark_users(const Waited& waited, ProcessSnapshot& snapshot) const;
+  void mark_users(const Waited& waited, ProcessSnapshot& snapshot, const Memory* parent) const;
+  /// What a forked process's parent has where it has that threading.Lock.
+  LockOfParent in_parent(uint64_t lock, LockKind kind, const Memory& parent) const;
   void mark_owner(uint64_t pthread, const ProcessSnapshot& snapshot, FutexWait& futex) const;
   SemLockState sem_lock(const PythonLockObject& object, const Mapping& mapping) const;
   void mark(const PythonLockObject& object, ProcessSnapshot& snapshot, Waited& waited) const;

@@ -199,11 +199,12 @@ uint64_t ProcessLook::nested_namespace() const {
   return namespace_of(*image_.target.directory, "pid").value_or(0);
 }
 
-void ProcessLook::find_locks(ProcessSnapshot& snapshot, bool with_shared,
-                             PythonLockPlaces& places) const {
+void ProcessLook::find_locks(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlaces& places,
+                             const ProcessLook* parent) const {
   LockLook(*image_.machine.processes, image_.main_thread, image_.space, image_.memory,
            image_.python)
-      .look(snapshot, with_shared, parts_->seen.stack_pointers, places);
+      .look(snapshot, with_shared, parts_->seen.stack_pointers, places,
+            parent == nullptr ? nullptr : &parent->image_.memory);
   const PointerScan scan(*image_.machine.processes, image_.main_thread, image_.space);
   for (const ThreadSnapshot& thread : snapshot.threads) {
     if (is_main_that_long_waits(snapshot, thread))

@@ -40,7 +40,9 @@ class ProcessLook {
   /// The pid namespace of a process in one of its own, where `own_tid` is said; else 0.
   uint64_t nested_namespace() const;
   /// See LockLook::look; and the futures that have failed where the main thread has long waited.
-  void find_locks(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlaces& places) const;
+  /// `parent`: the look at its parent, if there is one.
+  void find_locks(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlaces& places,
+                  const ProcessLook* parent) const;
   /// What somebody waited for who went on before it was known who has its other end proves nothing.
   void mark_those_who_moved_on(ProcessSnapshot& snapshot) const;
 

@@ -47,14 +47,15 @@ bool waits_for_lock(const FutexWait& futex, const PythonThread& thread) {
          !is_of_standard_library(thread.frames.front().file, "threading.py");
 }
 
-void add_task(std::vector<StackFrame> stack, bool is_main, std::vector<WaitingTasks>& tasks) {
-  const auto same = std::ranges::find(tasks, stack, &WaitingTasks::stack);
+void add_task(WaitingTasks task, std::vector<WaitingTasks>& tasks) {
+  const auto same = std::ranges::find(tasks, task.stack, &WaitingTasks::stack);
   if (same == tasks.end()) {
-    tasks.push_back({.stack = std::move(stack), .count = 1, .is_main = is_main});
+    tasks.push_back(std::move(task));
     return;
   }
   ++same->count;
-  same->is_main = same->is_main || is_main;
+  same->is_main = same->is_main || task.is_main;
+  same->is_answered = same->is_answered || task.is_answered;
 }
 
 void add_failure(FailedTasks task, std::vector<FailedTasks>& failed) {
@@ -184,7 +185,10 @@ void PythonLook::find_tasks(ThreadSnapshot& thread, const PointerScan& scan,
                   failed);
     const auto frames = read_waiting_task(*memory_, *runtime_, *codes_, task);
     if (!frames || frames->empty()) return true;
-    add_task(to_stack(*frames), task == python.main_task, thread.tasks);
+    add_task({.stack = to_stack(*frames),
+              .is_main = task == python.main_task,
+              .is_answered = awaits_what_is_done(*memory_, *runtime_, *codes_, task)},
+             thread.tasks);
     return --tasks_left > 0;
   };
   // This one is found in a large memory, too.
@@ -196,7 +200,7 @@ void PythonLook::find_tasks(ThreadSnapshot& thread, const PointerScan& scan,
     return task == python.main_task || add(task);
   });
   std::ranges::stable_sort(thread.tasks, std::ranges::greater{}, [](const WaitingTasks& each) {
-    return std::tuple(each.is_main, each.count);
+    return std::tuple(each.is_main, each.is_answered, each.count);
   });
   if (thread.tasks.size() > kMostPlaces) thread.tasks.resize(kMostPlaces);
   std::ranges::stable_sort(failed, std::ranges::greater{}, &FailedTasks::count);

@@ -16,6 +16,7 @@
 #include "lib/collect/snapshot/shared_files.h"
 #include "lib/collect/snapshot/socket_peers.h"
 #include "lib/foreign/syscalls.h"
+#include "lib/proc/processes.h"
 
 namespace dlprobe {
 namespace {
@@ -134,8 +135,8 @@ struct SnapshotTaker::State {
  private:
   /// Semaphores in shared memory are looked at in every process as soon as one thread waits on one:
   /// who has acquired it is known to the holder alone.
-  static void find_locks(const std::vector<std::unique_ptr<ProcessLook>>& looks,
-                         TreeSnapshot& tree) {
+  void find_locks(const std::vector<std::unique_ptr<ProcessLook>>& looks,
+                  TreeSnapshot& tree) const {
     const auto waits_on_shared = [](const ProcessSnapshot& process) {
       return std::ranges::any_of(process.threads, [](const ThreadSnapshot& thread) {
         return thread.futex && thread.futex->kind == LockKind::kSharedSemaphore;
@@ -143,8 +144,15 @@ struct SnapshotTaker::State {
     };
     const bool any_shared = std::ranges::any_of(tree.processes, waits_on_shared);
     PythonLockPlaces places;
-    for (size_t i = 0; i < looks.size(); ++i)
-      looks[i]->find_locks(tree.processes[i], any_shared, places);
+    for (size_t i = 0; i < looks.size(); ++i) {
+      const auto stat = read_pid_stat(*machine.root, tree.processes[i].key.pid);
+      const auto parent = std::ranges::find(tree.processes, stat ? stat->ppid : 0,
+                                            [](const auto& each) { return each.key.pid; });
+      const bool has_parent = parent != tree.processes.end();
+      looks[i]->find_locks(
+          tree.processes[i], any_shared, places,
+          has_parent ? looks[static_cast<size_t>(parent - tree.processes.begin())].get() : nullptr);
+    }
   }
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lib/stacks/python/frame_reader.h"
@@ -21,34 +22,31 @@ class TaskReader {
       : memory_(memory), runtime_(runtime), frames_(memory, runtime, cache) {}
 
   Expected<std::vector<PythonFrame>> read(uint64_t task) {
-    // The fields of TaskObj (Modules/_asynciomodule.c) differ from version to version, but the
-    // future that the task waits for lies before its coroutine in each.
-    constexpr size_t kMostFields = 32;
-    const auto type = type_of(task);
-    if (type != "_asyncio.Task") return std::vector<PythonFrame>();
-    DLP_TRY(const auto fields,
-            (memory_.value<std::array<uint64_t, kMostFields>>(task + layout_.object.head_bytes)));
-    for (size_t i = 1; i < fields.size(); ++i)
-      if (fields[i - 1] != 0 && type_of(fields[i]) == "coroutine") return read_coroutine(fields[i]);
-    return std::vector<PythonFrame>();
+    DLP_TRY(const Awaiting waits, awaiting(task));
+    if (waits.coroutine == 0) return std::vector<PythonFrame>();
+    return read_coroutine(waits.coroutine);
   }
 
   Expected<std::optional<PythonFailure>> read_failure(uint64_t task) {
-    // FutureObj_HEAD: _loop, _callback0, _context0, _callbacks, _exception, and further on _state
-    // (2: finished) with _log_tb in its word's other half: nobody has asked for the exception.
+    // FutureObj_HEAD: _loop, _callback0, _context0, _callbacks, _exception.
     constexpr uint64_t kException = 4;
-    constexpr std::array<uint64_t, 6> kState = {7, 8, 9, 9, 9, 10};  // from 3.8 on
-    constexpr int kFirstRead = 8;
-    constexpr uint32_t kFinished = 2;
-    const auto version = static_cast<size_t>(runtime_.version.minor - kFirstRead);
-    const auto type = type_of(task);
-    if (type != "_asyncio.Task" || version >= kState.size()) return std::nullopt;
-    const uint64_t fields = task + layout_.object.head_bytes;
-    DLP_TRY(const auto state,
-            (memory_.value<std::array<uint32_t, 2>>(fields + kState.at(version) * kPythonWord)));
+    if (type_of(task) != kTask) return std::nullopt;
+    DLP_TRY(const auto state, state_of(task));
+    // Nobody has asked for the exception.
     if (state[0] != kFinished || (state[1] & 1U) == 0) return std::nullopt;
-    DLP_TRY(const uint64_t exception, pointer(fields + kException * kPythonWord));
+    DLP_TRY(const uint64_t exception,
+            pointer(task + layout_.object.head_bytes + kException * kPythonWord));
     return read_exception(exception);
+  }
+
+  Expected<bool> awaits_what_is_done(uint64_t task) {
+    DLP_TRY(const Awaiting waits, awaiting(task));
+    if (waits.coroutine == 0) return false;
+    if (const auto type = type_of(waits.future); type != kTask && type != "_asyncio.Future")
+      return false;
+    DLP_TRY(const auto of_task, state_of(task));
+    DLP_TRY(const auto of_future, state_of(waits.future));
+    return of_task[0] == kPending && (of_future[0] == kFinished || of_future[0] == kCancelled);
   }
 
   Expected<PythonFailure> read_exception(uint64_t exception) {
@@ -58,6 +56,40 @@ class TaskReader {
   }
 
  private:
+  static constexpr std::string_view kTask = "_asyncio.Task";
+  static constexpr uint32_t kPending = 0;
+  static constexpr uint32_t kCancelled = 1;
+  static constexpr uint32_t kFinished = 2;
+
+  /// What a task waits for, and its coroutine; 0: it does not wait, or is none.
+  struct Awaiting {
+    uint64_t future = 0;
+    uint64_t coroutine = 0;
+  };
+
+  Expected<Awaiting> awaiting(uint64_t task) const {
+    // The fields of TaskObj (Modules/_asynciomodule.c) differ from version to version, but the
+    // future that the task waits for lies before its coroutine in each.
+    constexpr size_t kMostFields = 32;
+    if (type_of(task) != kTask) return Awaiting();
+    DLP_TRY(const auto fields,
+            (memory_.value<std::array<uint64_t, kMostFields>>(task + layout_.object.head_bytes)));
+    for (size_t i = 1; i < fields.size(); ++i)
+      if (fields[i - 1] != 0 && type_of(fields[i]) == "coroutine")
+        return Awaiting{.future = fields[i - 1], .coroutine = fields[i]};
+    return Awaiting();
+  }
+
+  /// Of a future or task: _state, and with it in the word's other half _log_tb.
+  Expected<std::array<uint32_t, 2>> state_of(uint64_t future) const {
+    constexpr std::array<uint64_t, 6> kState = {7, 8, 9, 9, 9, 10};  // from 3.8 on
+    constexpr int kFirstRead = 8;
+    const auto version = static_cast<size_t>(runtime_.version.minor - kFirstRead);
+    if (version >= kState.size()) return std::array<uint32_t, 2>{};
+    return memory_.value<std::array<uint32_t, 2>>(future + layout_.object.head_bytes +
+                                                  kState.at(version) * kPythonWord);
+  }
+
   /// PyBaseExceptionObject: dict, args, from 3.11 on notes, traceback.
   Expected<std::vector<PythonFrame>> read_traceback(uint64_t exception) {
     constexpr int kFirstWithNotes = 11;
@@ -159,6 +191,11 @@ Expected<std::vector<PythonFrame>> read_waiting_task(const Memory& memory,
                                                      const PythonRuntime& runtime,
                                                      PythonCodeCache& cache, uint64_t task) {
   return TaskReader(memory, runtime, cache).read(task);
+}
+
+bool awaits_what_is_done(const Memory& memory, const PythonRuntime& runtime, PythonCodeCache& cache,
+                         uint64_t task) {
+  return TaskReader(memory, runtime, cache).awaits_what_is_done(task).value_or(false);
 }
 
 Expected<std::optional<PythonFailure>> read_failed_task(const Memory& memory,

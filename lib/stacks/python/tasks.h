@@ -19,6 +19,11 @@ Expected<std::vector<PythonFrame>> read_waiting_task(const Memory& memory,
                                                      const PythonRuntime& runtime,
                                                      PythonCodeCache& cache, uint64_t task);
 
+/// Whether the future or task that a task of asyncio awaits is done, and the task has not gone on.
+/// CPython 3.8 to 3.13, not of futures of a class of the program's own.
+bool awaits_what_is_done(const Memory& memory, const PythonRuntime& runtime, PythonCodeCache& cache,
+                         uint64_t task);
+
 /// How a task failed.
 struct PythonFailure {
   std::string exception;            ///< its type

@@ -7,6 +7,7 @@ import time
 from itertools import islice
 
 from dlprobe_hooks import call_before
+from dlprobe_limits import locked_file
 from dlprobe_start import FOLDER, STARTED_AT, now, open_log, stat_of
 from dlprobe_trace import is_users_file, users_place
 
@@ -174,7 +175,7 @@ def unlike(trace):
 
 
 def otherwise_wrong(trace, is_child):
-    return (asked_nobody(trace) if is_child else {}) or misplaced(trace) or unlike(trace)
+    return locked_file(trace) or (asked_nobody(trace) if is_child else {}) or misplaced(trace) or unlike(trace)
 
 
 def daemonic_elsewhere(trace):

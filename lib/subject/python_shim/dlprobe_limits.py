@@ -1,7 +1,7 @@
 """What more is known of a limit that an exception says was reached (see dlprobe_hooks.py, which loads this for one)."""
 import os
 import sys
-from errno import EDQUOT, EFBIG, EMFILE, ENOSPC
+from errno import EACCES, EAGAIN, EDQUOT, EFBIG, EMFILE, ENOSPC
 from stat import S_ISREG
 
 from dlprobe_start import FOLDER
@@ -121,6 +121,45 @@ def _size_limit(trace):
         return {}
     path = _full_file(trace) or _file_open_for_writing(lambda _number, status: status.st_size >= int(limit))
     return {"path": path, "limit": int(limit), "wanted": "file size"}
+
+
+def _locks_of_others():
+    """Who has which of its bytes locked, by the device and number of the file as /proc/locks has it; the writers last."""
+    locks, own = {}, str(os.getpid())
+    with open("/proc/locks") as lines:  # "1: POSIX  ADVISORY  WRITE 4711 fe:00:2483149 0 EOF"
+        table = [line.split() for line in lines]
+    for words in sorted((each for each in table if each[1] in ("POSIX", "FLOCK")), key=lambda each: each[3] == "WRITE"):
+        if words[4] != own and os.path.exists("/proc/%s" % words[4]):
+            locks[words[5]] = (int(words[4]), int(words[6]))
+    return locks
+
+
+def _files_of(trace, is_database):
+    """Of a database all that the process has open; else what the code names that was refused, from the inside."""
+    if is_database:
+        return ["/proc/self/fd/" + number for number in os.listdir("/proc/self/fd")]
+    return [each for frame, _line in reversed(trace.entries) for each in frame.f_locals.values()
+            if type(each) in (str, bytes) or isinstance(each, os.PathLike) or (_is_written(each) and not each.closed)]
+
+
+def locked_file(trace):
+    """Of a lock of a file that was refused at once, or of a database (SQLITE_BUSY, from Python 3.11 on): who has it."""
+    is_database = (getattr(trace.error, "sqlite_errorcode", None) or 0) & 0xff == 5
+    if not is_database and getattr(trace.error, "errno", None) not in (EACCES, EAGAIN):
+        return {}
+    locks = _locks_of_others()
+    for file in _files_of(trace, is_database):
+        try:
+            status = os.stat(file.fileno() if _is_written(file) else file)
+        except (OSError, ValueError):
+            continue
+        key = "%02x:%02x:%d" % (os.major(status.st_dev), os.minor(status.st_dev), status.st_ino)
+        process, first_byte = locks.get(key, (None, 0))
+        # Those of a database, and of its index in WAL mode (https://sqlite.org/fileformat.html, walformat.html)
+        if process and S_ISREG(status.st_mode) and (not is_database or first_byte >> 9 == 1 << 21 or 120 <= first_byte < 128):
+            name = os.readlink(file) if is_database else getattr(file, "name", file)
+            return {"wanted": "locked", "child": process, "path": absolute(os.fsdecode(name))}
+    return {}
 
 
 def refused_temporary_file(trace):

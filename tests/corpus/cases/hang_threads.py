@@ -4,6 +4,7 @@ Twin: the same threads, and each wait ends.
 """
 import asyncio
 import concurrent.futures
+import functools
 import multiprocessing
 import queue
 import subprocess
@@ -241,7 +242,22 @@ def result_in_own_loop(options):
     asyncio.run(ask())
 
 
-KINDS = {"exit-joins-a-thread": exit_joins_a_thread, "result-in-own-loop": result_in_own_loop, "dead-filler": dead_filler, "credit-not-given-back": credit_not_given_back,
+def answer_to_a_loop(options):
+    """A thread sets what a task of an event loop awaits: that does not wake the loop."""
+    async def ask():
+        loop = asyncio.get_running_loop()
+        expect(1)
+        claim("moves" if options.healthy else "still")
+        while True:
+            future = loop.create_future()
+            answer = functools.partial(future.set_result, 1)
+            threading.Timer(0.05, functools.partial(loop.call_soon_threadsafe, answer) if options.healthy else answer).start()
+            await future
+
+    asyncio.run(ask())
+
+
+KINDS = {"answer-to-a-loop": answer_to_a_loop, "exit-joins-a-thread": exit_joins_a_thread, "result-in-own-loop": result_in_own_loop, "dead-filler": dead_filler, "credit-not-given-back": credit_not_given_back,
          "last-item-not-put": last_item_not_put, "full-queue": full_queue, "thread-of-an-import": thread_of_an_import,
          "pool-of-an-import": pool_of_an_import, "producer": producer,
          "task-behind-task": task_behind_task, "task-of-a-thread": task_of_a_thread, "result-of-a-pool": result_of_a_pool,

@@ -139,6 +139,30 @@ block.close()
 """
 
 
+LOCKER = "import fcntl, sys, time; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX); print(1, flush=True); time.sleep(float(sys.argv[2]))"
+
+
+def lock(path):
+    import fcntl
+    with open(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def lock_what_is_locked(seconds):
+    """In a task: another program has locked the file, for so long."""
+    import subprocess
+    import tempfile
+    import time
+    with tempfile.NamedTemporaryFile(prefix="locked-") as file, multiprocessing.get_context("fork").Pool(1) as pool, \
+            subprocess.Popen([sys.executable, "-c", LOCKER, file.name, str(seconds)], stdout=subprocess.PIPE) as program:
+        program.stdout.readline()
+        program.wait() if not seconds else time.sleep(1)
+        try:
+            pool.apply(lock, (file.name,))
+        finally:
+            program.kill()
+
+
 def let_others_read(*arguments):
     """A block, of which another program reads, and which is then read once more."""
     import subprocess
@@ -224,6 +248,7 @@ JOBS = {
     "freed-lock": count_in_freed,
     "closed": lambda: work_with_closed(False),
     "removed-block": let_others_read,
+    "locked": lambda: lock_what_is_locked(60),
 }
 # What would never come to an end, or fails whatever is done about it, works in the healthy twin.
 HEALTHY = {"words": lambda: read_words(print), "handled-exit": lambda: with_others_that_wait(abs), "callback": lambda: call_back({"map": 1}),
@@ -231,7 +256,7 @@ HEALTHY = {"words": lambda: read_words(print), "handled-exit": lambda: with_othe
            "spawned": lambda: with_spawned_process(4), "native-exit": lambda: with_others_that_wait(abs),
            "freed-lock": lambda: count_in_spawned(multiprocessing.get_context("spawn")),
            "lock-of-fork": lambda: count_in_spawned(multiprocessing.get_context("spawn")), "closed": lambda: work_with_closed(True),
-           "removed-block": lambda: let_others_read("untracked")}
+           "removed-block": lambda: let_others_read("untracked"), "locked": lambda: lock_what_is_locked(0)}
 
 if __name__ == "__main__":
     kind = sys.argv[1]

@@ -586,6 +586,26 @@ TEST(Deadlock, PythonLockOfAForkedWorkerWithoutOtherThreads) {
             Confidence::kLikely);
 }
 
+TEST(Deadlock, PythonLockThatWasFreeAtTheForkIsTakenTwice) {
+  constexpr auto kAtFork = FindingCode::kPythonLockInherited;
+  const auto code_for = [](LockOfParent in_parent, bool has_thread) {
+    HangScene scene = busy_scene();
+    FutexWait wait = python_lock();
+    wait.in_parent = in_parent;
+    scene.wait_in_futex(scene.main(kWorker), wait);
+    scene.stack(scene.main(kTrainer), {python("main", "/srv/train.py", 9)});
+    ThreadSnapshot& thread = scene.add_thread(kTrainer, 150);
+    if (has_thread) scene.stack(thread, {python("flush", "/srv/telemetry.py", 9)});
+    const Verdict verdict = scene.examine();
+    return must_find(verdict, find(verdict, kAtFork) ? kAtFork : FindingCode::kLockCycle).code;
+  };
+  EXPECT_EQ(code_for(LockOfParent::kNone, true), FindingCode::kLockCycle);
+  EXPECT_EQ(code_for(LockOfParent::kFree, false), FindingCode::kLockCycle);
+  EXPECT_EQ(code_for(LockOfParent::kFree, true), kAtFork) << "it may have been released since";
+  EXPECT_EQ(code_for(LockOfParent::kTaken, false), kAtFork);
+  EXPECT_EQ(code_for(LockOfParent::kUnknown, false), kAtFork);
+}
+
 TEST(Deadlock, PythonLockWhoseOwnerWasLeftBehind) {
   HangScene scene = busy_scene();
   FutexWait wait = python_lock();
@@ -1335,6 +1355,22 @@ TEST(Deadlock, AnEventLoopWhoseMainTaskWaitsAtAQueueSinceAnotherFailed) {
   EXPECT_FALSE(examine(false, true)) << "no task has failed";
   EXPECT_FALSE(examine(true, false))
       << "what the loop runs waits elsewhere: for all of them, maybe";
+}
+
+TEST(Deadlock, AnEventLoopThatNobodyWokeThoughItsTaskIsAnswered) {
+  for (const uint64_t timeout : {uint64_t{20'000}, uint64_t{0xFFFFFFFF}}) {
+    HangScene scene = worker_in_event_loop(timeout);
+    scene.main(kWorker).tasks = {{.stack = {python("fetch_all", "/srv/data.py", 28)},
+                                  .count = 1,
+                                  .is_main = true,
+                                  .is_answered = true}};
+    const Finding finding = must_find(scene.examine(), FindingCode::kConsumerStuck);
+    EXPECT_THAT(finding, Says("is done (fetch_all, /srv/data.py:28): another thread has set it"));
+    EXPECT_THAT(finding, AdvisesFirst("thread of its loop"));
+    EXPECT_EQ(finding.severity, timeout == 20'000 ? Severity::kWarning : Severity::kError);
+    scene.works_until(scene.main(kWorker), 2);
+    EXPECT_FALSE(find(scene.examine(), FindingCode::kConsumerStuck)) << "only since the last look";
+  }
 }
 
 TEST(Deadlock, ATrainersEventLoopWithATimerSleeps) {

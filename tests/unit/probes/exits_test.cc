@@ -1662,6 +1662,33 @@ TEST_F(Raised, ALockThatWasFreedBeforeItCameIsSaidSo) {
   EXPECT_THAT(finding, AdvisesFirst("in a variable"));
 }
 
+TEST_F(Raised, WhoHasTheFileLockedIsNamed) {
+  failed(1, kParent, Ended::kProcess, "open");
+  StartEvent& event = scene.run().start_events.back();
+  event.wanted = "locked";
+  event.path = "/data/tokens.db";
+  event.child_pid = 101;
+  scene.exit_with(kParent, 2, 1);
+  EXPECT_THAT(only(), Says("; worker 101 had tokens.db locked"));
+  EXPECT_THAT(only(), AdvisesFirst("Close the file"));
+  event.type = "OperationalError";
+  EXPECT_THAT(only(), AdvisesFirst("Commit each change at once"));
+  event.child_pid = 4711;
+  EXPECT_THAT(only(), Says("; process 4711 had tokens.db locked"));
+}
+
+TEST_F(Raised, AnObjectThatRefusesToWorkAfterAForkAndAHiddenModuleAreNamed) {
+  failed(1, 101, Ended::kProcess, "fetch");
+  scene.run().start_events.back().wanted = "creator";
+  scene.run().start_events.back().child_pid = kParent;
+  scene.exit_with(101, 1.3, 1);
+  scene.exit_with(kParent, 2, 1);
+  EXPECT_THAT(examine().findings.front(), Says("made that object before the fork"));
+  scene.run().start_events.back().wanted = "module";
+  scene.run().start_events.back().path = "/job/signal.py";
+  EXPECT_THAT(examine().findings.front(), Says("/job/signal.py hides Python's own module"));
+}
+
 TEST_F(Raised, WorkThatComesTooLateIsSaidSo) {
   failed(1, kParent, Ended::kThread, "flush");
   scene.run().start_events.back().wanted = "interpreter";

@@ -361,6 +361,24 @@ TEST(PythonTasks, WaitWhereTheInnermostCoroutineDoes) {
   }
 }
 
+TEST(PythonTasks, AreAnsweredWhereTheFutureIsDone) {
+  PythonImage image(kPython313);
+  const uint64_t main = image.coroutine(image.code("a.py", "main", 10), 0, kNone);
+  const uint64_t task = image.task(main);
+  const auto runtime = find(image);
+  PythonCodeCache cache;
+  constexpr uint64_t kHead = 16;
+  constexpr uint64_t kState = kHead + 80;
+  const auto future = must(image.memory().value<uint64_t>(task + kHead + 120));
+  for (const uint64_t state : {0, 1, 2}) {  // pending, cancelled, finished
+    image.memory().set(future + kState, state);
+    EXPECT_EQ(awaits_what_is_done(image.memory(), **runtime, cache, task), state != 0);
+  }
+  image.memory().set(task + kState, uint64_t{2});
+  EXPECT_FALSE(awaits_what_is_done(image.memory(), **runtime, cache, task)) << "over itself";
+  EXPECT_FALSE(awaits_what_is_done(image.memory(), **runtime, cache, future));
+}
+
 TEST(PythonLayout, IsKnownFrom38To314) {
   for (const int minor : {8, 9, 10, 11, 12, 13, 14})
     EXPECT_TRUE(python_layout({.major = 3, .minor = minor}));
