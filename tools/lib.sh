@@ -14,6 +14,7 @@ CROSS_PACKAGES=(g++-aarch64-linux-gnu qemu-user)
 SYSROOT_PACKAGES=(libgtest-dev libgmock-dev libpugixml1v5 zlib1g-dev)
 # What the sanitizers and fuzzers are built with: in half of the time that g++ 12 takes for it.
 LLVM=19
+# shellcheck disable=SC2034  # used by tools/check and tools/fuzz
 CLANG_PACKAGES=("clang-$LLVM" "libclang-rt-$LLVM-dev")
 
 DLP_INSTALL=yes        # "no": refuse instead of installing (--no-install)
