@@ -53,19 +53,19 @@ std::optional<Promises> promises_before(const ExitFacts& facts, const Death& dea
   return most;
 }
 
-std::vector<Remedy> remedies_for_refusal() {
+}  // namespace
+
+std::vector<Remedy> remedies_for_refused_copy(const char* title, const char* command) {
   return {{.title = "Start workers from a small process: then nothing of the trainer is copied",
            .commands = {"DataLoader(..., multiprocessing_context='forkserver')",
                         "DataLoader(..., multiprocessing_context='spawn')"},
            .verify = "dlprobe run -- COMMAND",
            .settings = {{SettingKind::kStartMethod, "", "spawn"}}},
-          {.title = "Allow overcommit, as Linux does by default; first ask who turned it off",
-           .commands = {"sudo sysctl -w vm.overcommit_memory=0"},
+          {.title = title,
+           .commands = {command},
            .applies_to = {"bare-host"},
            .verify = "sysctl vm.overcommit_memory"}};
 }
-
-}  // namespace
 
 std::optional<ExitCause> refused_fork(const ExitFacts& facts, const Death& death) {
   const bool may_fork = death.process->role == Role::kTrainer ||
@@ -96,7 +96,9 @@ std::optional<ExitCause> refused_fork(const ExitFacts& facts, const Death& death
       bytes_fact("memory_available", promises->available, kSource, promises->at)};
   cause.rule_out("out of memory (DLP0501, DLP0502)",
                  "memory was free, and no signal ended the process");
-  cause.remedies = remedies_for_refusal();
+  cause.remedies = remedies_for_refused_copy(
+      "Allow overcommit, as Linux does by default; first ask who turned it off",
+      "sudo sysctl -w vm.overcommit_memory=0");
   return cause;
 }
 

@@ -1,4 +1,5 @@
-// DLP0608 temporary-folder-unusable and DLP0508 memory-limit-too-low, where an exception says so.
+// DLP0608 temporary-folder-unusable, DLP0508 memory-limit-too-low and DLP0513
+// fork-refused-by-overcommit, where an exception says so.
 
 #include <algorithm>
 #include <cerrno>
@@ -112,6 +113,26 @@ Finding no_own_memory(const Run& run, const StartEvent& event, uint64_t limit, u
   return finding;
 }
 
+// An area of its memory is larger than what the kernel grants at once, where it guesses.
+Finding no_copy(const Run& run, const StartEvent& event, uint64_t limit, uint64_t taken) {
+  Finding finding = finding_of(run, event, FindingCode::kForkRefusedByOvercommit);
+  finding.message +=
+      say(" could not fork{}: {} of its memory are in one piece, and with vm.overcommit_memory=0 "
+          "the kernel copies no piece that is larger than the machine's memory and swap ({})",
+          place_of(event), format_bytes(taken), format_bytes(limit));
+  finding.prove(text_fact("overcommit_memory", "0", "/proc/sys/vm/overcommit_memory", event.at));
+  finding.prove(held_against(
+      bytes_fact("own_memory", taken, "the largest area of /proc/PID/smaps", event.at), "> limit"));
+  finding.prove(bytes_fact("limit", limit, "MemTotal and SwapTotal of /proc/meminfo", event.at));
+  finding.rule_out("out of memory (DLP0501, DLP0502)",
+                   "a refused fork raises an exception; the OOM killer sends SIGKILL");
+  finding.remedies =
+      remedies_for_refused_copy("Have the kernel grant each copy, however large its memory is",
+                                "sudo sysctl -w vm.overcommit_memory=1");
+  finding.advise("Keep the data where fork copies nothing: tensor.share_memory_(), numpy.memmap");
+  return finding;
+}
+
 }  // namespace
 
 std::optional<Finding> refused_resource(const Run& run) {
@@ -121,6 +142,8 @@ std::optional<Finding> refused_resource(const Run& run) {
       return is_space || event->free_bytes ? no_temporary_space(run, *event)
                                            : no_temporary_folder(run, *event);
     const bool has_limit = !event->wanted.empty() && event->limit && event->bytes;
+    if (has_limit && event->wanted == "copy")
+      return no_copy(run, *event, *event->limit, *event->bytes);
     if (!is_space && has_limit && may_be_for_memory(*event, *event->limit, *event->bytes))
       return no_own_memory(run, *event, *event->limit, *event->bytes);
   }

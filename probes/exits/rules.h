@@ -178,8 +178,8 @@ std::optional<Finding> no_room_for_tasks(const ExitFacts& facts);
 /// DLP0603 ahead: the process whose threads grow the fastest, or the processes of the job do.
 std::optional<Finding> growing_tasks(const ExitFacts& facts);
 
-/// DLP0608, DLP0508: an exception for want of space for temporary files, or of a folder for them,
-/// or of a process's own memory.
+/// DLP0608, DLP0508, DLP0513: an exception for want of space for temporary files, or of a folder
+/// for them, or of a process's own memory, or of the room for a copy of it.
 std::optional<Finding> refused_resource(const Run& run);
 
 /// DLP0514: the command failed, by an exception that nobody caught; DLP0510: because a process left
@@ -195,6 +195,8 @@ std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known)
 /// DLP0513: fork failed although memory was free; nothing where the kernel sets no such limit, or
 /// a copy of the process would have been within it.
 std::optional<ExitCause> refused_fork(const ExitFacts& facts, const Death& death);
+/// To start workers without a copy, or to have the kernel grant it.
+std::vector<Remedy> remedies_for_refused_copy(const char* title, const char* command);
 /// Whether it was read how the kernel grants memory, and how processes ended.
 bool saw_overcommit(const RecordingView& recording);
 

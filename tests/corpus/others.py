@@ -276,7 +276,105 @@ def data():
     yield fine("edits-in-fives", "edited_documents.py 5", **torch)
 
 
+def of_space():
+    """Shared memory, descriptors and temporary files."""
+    shm = {"probe": "shm", "needs": "torch", "dlprobe_options": [], "leaves_job": False}
+    yield watched("clips-that-barely-fit", "video_clips.py --step 0.4", "DLP0101", **(shm | WARNS))
+    yield fine("clips-that-fit", "video_clips.py --side 112", **shm | {"exit_codes": ()})
+    yield fine("clips-of-one-worker", "video_clips.py --workers 1 --step 0.1", **shm)
+    yield watched("slabs-that-barely-fit", "volumes_stream.py", "DLP0101", **(shm | WARNS))
+    yield fine("slabs-that-fit", "volumes_stream.py slab_mib=4", **shm)
+    yield fine("slabs-of-shallow-prefetch", "volumes_stream.py prefetch=1", **shm)
+    yield watched("clips-beside-a-buffer", "video_clips.py --side 160 --step 0.5", "DLP0105", needs="torch", dlprobe_options=["--for", "20s"],
+                  beside=["others/replay_actors.py --capacity 1200000"])
+    yield fine("clips-beside-a-small-buffer", "video_clips.py --side 112", needs="torch", beside=["others/replay_actors.py"])
+    yield watched("trials-out-of-time", "tune_supervisor.py", "DLP0107", dlprobe_options=[], **WARNS)
+    yield fine("trials-ended-politely", "tune_supervisor.py --signal SIGTERM")
+    yield fine("trials-in-time", "tune_supervisor.py --rounds 2 --seconds 20")
+    yield watched("fit-and-validate", "fit_loop.py --files", "DLP0111", needs="torch", dlprobe_options=[], **WARNS)
+    yield fine("fit-with-descriptors", "fit_loop.py", needs="torch")
+    yield fine("fit-under-fork", "fit_loop.py --files --context fork", needs="torch")
+    few = {"needs": "torch", "dlprobe_options": ["--limit-fds", "128"]}
+    yield watched("subgraphs-ahead", "subgraphs.py", "DLP0201", exit_codes=(1,), **few)
+    yield fine("subgraphs-less-far-ahead", "subgraphs.py --prefetch 1", **few)
+    yield fine("subgraphs-with-room", "subgraphs.py", needs="torch", dlprobe_options=["--limit-fds", "1024"])
+    yield watched("slides-cached", "slide_tiles.py", "DLP0202", pace="quick", dlprobe_options=[], exit_codes=(1,))
+    yield fine("slides-not-cached", "slide_tiles.py --no-cache", pace="quick")
+    yield fine("slides-cached-with-room", "slide_tiles.py --files 1024")
+    yield watched("scratch-that-is-full", "scratch_sort.py", "DLP0608", pace="quick", dlprobe_options=[], exit_codes=(1,))
+    yield fine("scratch-with-room", "scratch_sort.py --scratch 64m", pace="quick")
+    yield fine("scratch-of-short-runs", "scratch_sort.py --events 3000")
+
+
+def of_starts():
+    """How workers are started, and what they find."""
+    torch = {"needs": "torch", "dlprobe_options": [], "exit_codes": (1,)}
+    yield watched("policy-on-the-gpu", "gpu_rollouts.py", "DLP0405", **torch)
+    yield fine("policy-on-the-cpu", "gpu_rollouts.py --actor-device cpu", needs="torch")
+    yield fine("policy-on-the-cpu-spawned", "gpu_rollouts.py --actor-device cpu --start spawn", needs="torch")
+    yield watched("collate-to-the-gpu", "gpu_collate.py", "DLP0405", **torch)
+    yield fine("collate-on-the-cpu", "gpu_collate.py cpu", needs="torch")
+    yield watched("table-of-items", "similar_items.py", "DLP0406", probe="spawn-recursion", dlprobe_options=[], leaves_job=False, **WARNS)
+    yield fine("table-of-items-under-fork", "similar_items.py fork")
+    yield fine("table-of-few-items", "similar_items.py spawn 2000")
+    yield watched("ranks-that-launch-ranks", "launch_ranks.py", "DLP0409", pace="quick", probe="spawn-recursion", dlprobe_options=[], leaves_job=False)
+    yield fine("ranks", "launch_ranks.py --rank-variable LOCAL_RANK", pace="quick")
+    mpi = {"needs": "torch1", "modules": ("mpi4py",), "form": "mpirun"}
+    yield watched("rank-asked-by-a-sample", "mpi_surrogate.py", "DLP0408", dlprobe_options=["--for", "30s"], **mpi)
+    yield fine("rank-asked-once", "mpi_surrogate.py --rank-once", **mpi)
+    yield fine("rank-asked-by-itself", "mpi_surrogate.py --workers 0", **mpi)
+    refused = {"dlprobe_options": [], "exit_codes": (1,)}
+    yield watched("table-beyond-memory", "table_in_ram.py", "DLP0513", pace="quick", **refused)
+    yield fine("table-beyond-memory-spawned", "table_in_ram.py --start spawn")
+    yield fine("table-of-less-than-memory", "table_in_ram.py --share 0.8", pace="quick")
+    yield watched("state-beyond-memory", "snapshot_fork.py", "DLP0513", pace="quick", **refused)
+    yield fine("state-in-memory", "snapshot_fork.py --small")
+
+
+def of_waits():
+    """Locks, storage, ranks, sessions."""
+    yield met("stats-flushed-at-fork", "usage_stats.py", "DLP0306", pace="quick")
+    yield watched("stats-flushed-at-fork", "usage_stats.py", "DLP0306")
+    yield fine("stats-of-the-parent", "usage_stats.py --where parent")
+    yield fine("stats-flushed-at-once", "usage_stats.py --delay 0 --where after-fork")
+    nas = {"device": "/dev/fuse"}
+    chunks = "corpus_chunks.py /dev/shm/storage/data"
+    yield met("corpus-does-not-answer", chunks, "DLP0310", beside=["slow_storage.py"], **WARNS, **nas)
+    yield fine("corpus-answers", chunks, beside=["slow_storage.py --healthy"], **nas)
+    events = "recsys_events.py --columns --events 100000"
+    yield watched("connection-lost", f"ssh_session.py {events} --seconds 30", "DLP0511", pace="quick", dlprobe_options=[], exit_codes=(129,))
+    yield fine("connection-lost-under-nohup", f"ssh_session.py --nohup {events} --seconds 6")
+    yield fine("connection-kept", f"ssh_session.py --connected 60 {events} --seconds 6")
+    ranks = {"needs": "torch"}
+    yield watched("client-that-never-comes", "federated.py --never-comes", "DLP0705", dlprobe_options=[], exit_codes=(1,), **ranks)
+    yield watched("client-that-leaves", "federated.py --leaves-at 5", "DLP0704", dlprobe_options=[], exit_codes=(1,), **ranks)
+    yield fine("clients", "federated.py --timeout 60", **ranks)
+    yield fine("clients-of-one-round", "federated.py --timeout 60 --rounds 1", **ranks)
+
+
+def of_risks():
+    """Nothing fails yet."""
+    info = {"severity": "info", "verdicts": ("pass",)}
+    yield met("actors-after-warm-up", "actors_warm.py", "DLP0604", needs="torch2", **WARNS)
+    yield fine("actors-of-one-thread", "actors_warm.py --one-thread", needs="torch2")
+    yield fine("actors-spawned", "actors_warm.py --start spawn", needs="torch2")
+    yield met("numba-beside-torch", "numba_augment.py", "DLP0605", needs="torch2", modules=("numba",), attach_after_s=10, **info)
+    yield fine("numba-on-its-own-threads", "numba_augment.py --layer workqueue", needs="torch2", modules=("numba",))
+    yield watched("clouds-pile-up", "point_queue.py", "DLP0506", needs="torch", mount_options="size=2g", dlprobe_options=["--for", "32s"], **WARNS)
+    yield fine("clouds-bounded", "point_queue.py --bound 8 --seconds 12", needs="torch", mount_options="size=2g")
+    yield watched("photos-that-are-none", "photos_or_none.py", "DLP0607", needs="torch", dlprobe_options=[], exit_codes=(0,), **WARNS)
+    yield fine("photos", "photos_or_none.py --good 0.9", needs="torch")
+    yield fine("photos-half", "photos_or_none.py --good 0.5 --start fork", needs="torch")
+    yield watched("decoder-of-one-name", "decode_scratch.py", "DLP0805", pace="quick", dlprobe_options=[], exit_codes=(0,), modules=("importlib.metadata",), **WARNS)
+    yield fine("decoder-of-own-names", "decode_scratch.py --own-name", pace="quick")
+    yield fine("decoder-of-one-worker", "decode_scratch.py --workers 1")
+
+
 def programs_of_others():
+    yield from of_space()
+    yield from of_starts()
+    yield from of_waits()
+    yield from of_risks()
     yield from data()
     yield from lost_peers()
     yield from limits()

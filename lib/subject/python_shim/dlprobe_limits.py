@@ -1,7 +1,7 @@
 """What more is known of a limit that an exception says was reached (see dlprobe_hooks.py, which loads this for one)."""
 import os
 import sys
-from errno import EACCES, EAGAIN, EDQUOT, EFBIG, EMFILE, ENOSPC
+from errno import EACCES, EAGAIN, EDQUOT, EFBIG, EMFILE, ENOMEM, ENOSPC
 from stat import S_ISREG
 
 from dlprobe_start import FOLDER
@@ -226,6 +226,23 @@ def _mappings():
     return {"limit": limit, "count": count, "wanted": "mappings"} if count >= limit - limit // 100 else None
 
 
+def _largest_area():
+    """Of the memory that fork counts once more, the largest area that is in one piece; what the kernel grants of it where it guesses
+    (mm/util.c, __vm_enough_memory). Nothing if that is enough."""
+    with open("/proc/sys/vm/overcommit_memory") as text, open("/proc/meminfo") as lines:
+        if text.read().strip() != "0":
+            return None
+        limit = 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(("MemTotal:", "SwapTotal:")))
+    largest = size = 0
+    with open("/proc/self/smaps") as lines:
+        for line in lines:
+            if line.startswith("Size:"):
+                size = 1024 * int(line.split()[1])
+            elif line.startswith("VmFlags:") and " ac" in line and " dc" not in line:  # accounted for, and copied
+                largest = max(largest, size)
+    return {"wanted": "copy", "bytes": largest, "limit": limit} if largest > limit else None
+
+
 def refused_resource(trace, last):
     """Of the exception by which the system refused more: no space in a file system, or of the process's own memory. `last` is the
     one that it led to: a file that was closed meanwhile is within reach there."""
@@ -238,6 +255,10 @@ def refused_resource(trace, last):
         return _long_socket_name(trace)
     if number is None and isinstance(trace.error, OSError):
         return _cut_short(_file_written_in(trace.entries[-1:]))  # numpy's; what is read may be broken on a full disk, too
+    if number == ENOMEM and not {"fork", "forkpty"}.isdisjoint(trace.entries[-1][0].f_code.co_names):
+        copy = _largest_area()
+        if copy:
+            return copy
     return _mappings() or _cut_short(_file_of_torch(last)) or _memory_limit()
 
 

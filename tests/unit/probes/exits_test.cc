@@ -2292,6 +2292,18 @@ TEST_F(Raised, MemoryThatALimitOfTheProcessRefused) {
   EXPECT_EQ(only().confidence, Confidence::kLikely);
 }
 
+TEST_F(Raised, ForkOfMemoryThatIsLargerInOnePieceThanTheMachine) {
+  failed(1.2, kParent, Ended::kProcess, "load");
+  StartEvent& event = scene.run().start_events.front();
+  scene.exit_with(kParent, 1.3, 1);
+  event.wanted = "copy";
+  event.limit = 24 * kGiB;
+  event.bytes = 29 * kGiB;
+  EXPECT_THAT(only(),
+              Is(FindingCode::kForkRefusedByOvercommit, Severity::kError, Confidence::kCertain));
+  EXPECT_THAT(only(), Says("29.0 GiB of its memory are in one piece"));
+}
+
 TEST_F(Raised, MemoryThatWasRefusedToAWorkerIsWhyItsPoolHangs) {
   failed(1, 101, Ended::kProcess, "load");
   StartEvent& event = scene.run().start_events.front();
