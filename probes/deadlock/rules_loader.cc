@@ -84,6 +84,21 @@ size_t looks_in_a_task(const ThreadFacts& worker) {
       worker.looks, [](const Look& look) { return is_in_a_task(*look.thread); }));
 }
 
+// Whether a worker in the middle of a batch is met at least every other time where it waits for a
+// lock that processes share (multiprocessing.Lock).
+bool wait_for_one_another(const Facts& facts, const Rank& rank) {
+  size_t in_task = 0;
+  size_t at_lock = 0;
+  for (const size_t each : rank.workers) {
+    for (const Look& look : facts.threads[each].looks) {
+      if (!is_in_a_task(*look.thread)) continue;
+      ++in_task;
+      if (look.thread->futex && look.thread->futex->shared) ++at_lock;
+    }
+  }
+  return rank.workers.size() > 1 && 2 * at_lock >= in_task;
+}
+
 // A trainer that is nearly always met where it waits for a batch, while workers make some.
 std::optional<RootCause> slow_loader(const Facts& facts, const Rank& rank) {
   constexpr double kNearlyAll = 0.8;
@@ -111,10 +126,18 @@ std::optional<RootCause> slow_loader(const Facts& facts, const Rank& rank) {
                         name_of(facts, trainer), waits, all, name_of(facts, worker), in_task,
                         worker.looks.size()) +
                     place_of(worker);
-  finding.advise(
-      "Make that line faster, or let more workers do it: measure "
-      "how many the job needs",
-      {"dlprobe tune -- COMMAND"});
+  if (wait_for_one_another(facts, rank)) {
+    finding.message += "; mostly they wait for a lock that they share";
+    finding.advise(
+        "Hold that lock for less, or give each worker a file or connection of its own: more "
+        "workers would wait for it, too",
+        {"DataLoader(..., worker_init_fn=open_its_own)"}, "dlprobe deadlock --pid PID");
+  } else {
+    finding.advise(
+        "Make that line faster, or let more workers do it: measure "
+        "how many the job needs",
+        {"dlprobe tune -- COMMAND"});
+  }
   return RootCause{std::move(finding), busiest};
 }
 

@@ -180,6 +180,21 @@ TEST(SlowLoader, ATrainerThatNearlyAlwaysWaitsForItIsANote) {
             "/srv/data.py:14)");
 }
 
+TEST(SlowLoader, WorkersThatWaitForALockOfTheirsNeedNoMoreOfThem) {
+  HangScene scene = scene_of_slow_loader();
+  EXPECT_THAT(must_find(scene.examine(6), FindingCode::kSlowSample),
+              AdvisesFirst("more workers do"));
+  ThreadSnapshot& second = scene.main(102);
+  scene.stack(second, scene.main(kIdle).stack);
+  FutexWait lock = futex(LockKind::kSemaphore, 0x5000);
+  lock.shared = true;
+  scene.wait_in_futex(second, lock);
+  scene.is_awake_at(second, 4);
+  const Finding finding = must_find(scene.examine(6), FindingCode::kSlowSample);
+  EXPECT_THAT(finding, Says("mostly they wait for a lock that they share"));
+  EXPECT_THAT(finding, AdvisesFirst("Hold that lock for less"));
+}
+
 TEST(SlowLoader, OneThatIsOftenAtSomethingElseDoesNotWaitForIt) {
   HangScene scene = scene_of_slow_loader();
   scene.is_awake_at(scene.main(HangScene::kTrainer), 3);
