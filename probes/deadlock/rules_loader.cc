@@ -84,8 +84,8 @@ size_t looks_in_a_task(const ThreadFacts& worker) {
       worker.looks, [](const Look& look) { return is_in_a_task(*look.thread); }));
 }
 
-// Whether a worker in the middle of a batch is met at least every other time where it waits for a
-// lock that processes share (multiprocessing.Lock).
+// Whether a worker in the middle of a batch is met at least at every third look where it waits for
+// a lock that processes share (multiprocessing.Lock).
 bool wait_for_one_another(const Facts& facts, const Rank& rank) {
   size_t in_task = 0;
   size_t at_lock = 0;
@@ -96,7 +96,7 @@ bool wait_for_one_another(const Facts& facts, const Rank& rank) {
       if (look.thread->futex && look.thread->futex->shared) ++at_lock;
     }
   }
-  return rank.workers.size() > 1 && 2 * at_lock >= in_task;
+  return rank.workers.size() > 1 && 3 * at_lock >= in_task;
 }
 
 // A trainer that is nearly always met where it waits for a batch, while workers make some.
@@ -127,7 +127,7 @@ std::optional<RootCause> slow_loader(const Facts& facts, const Rank& rank) {
                         worker.looks.size()) +
                     place_of(worker);
   if (wait_for_one_another(facts, rank)) {
-    finding.message += "; mostly they wait for a lock that they share";
+    finding.message += "; often they wait for a lock that they share";
     finding.advise(
         "Hold that lock for less, or give each worker a file or connection of its own: more "
         "workers would wait for it, too",

@@ -191,7 +191,7 @@ TEST(SlowLoader, WorkersThatWaitForALockOfTheirsNeedNoMoreOfThem) {
   scene.wait_in_futex(second, lock);
   scene.is_awake_at(second, 4);
   const Finding finding = must_find(scene.examine(6), FindingCode::kSlowSample);
-  EXPECT_THAT(finding, Says("mostly they wait for a lock that they share"));
+  EXPECT_THAT(finding, Says("often they wait for a lock that they share"));
   EXPECT_THAT(finding, AdvisesFirst("Hold that lock for less"));
 }
 
