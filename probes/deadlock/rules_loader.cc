@@ -93,7 +93,7 @@ bool wait_for_one_another(const Facts& facts, const Rank& rank) {
     for (const Look& look : facts.threads[each].looks) {
       if (!is_in_a_task(*look.thread)) continue;
       ++in_task;
-      if (look.thread->futex && look.thread->futex->shared) ++at_lock;
+      if (const auto& futex = look.thread->futex; futex && futex->shared) ++at_lock;
     }
   }
   return rank.workers.size() > 1 && 3 * at_lock >= in_task;

@@ -97,7 +97,8 @@ int run_on_larger_stack(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   std::set_terminate(end_at_once);
   dlprobe::remember_inherited_state();
-  ::mallopt(M_ARENA_MAX, 1);  // its threads work in turns: another heap costs page faults alone
+  // Its threads work in turns: another heap costs page faults alone.
+  ::mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe): there is no other thread yet
   const std::vector<std::string> arguments(argv, argv + argc);
   return has_small_stack() ? run_on_larger_stack(arguments) : run_guarded(arguments);
 }

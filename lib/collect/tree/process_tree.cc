@@ -146,7 +146,7 @@ void ProcessTree::scan_children(bool of_all) {
   for (size_t i = 0; i < pending.size(); ++i) {
     const size_t known = added_.size();
     const ProcessKey key = pending[i];
-    TrackedProcess& member = members_.at(key);
+    const TrackedProcess& member = members_.at(key);
     const bool due = now - member.children_scanned_at >= kAllThreadsPeriod.count();
     if (member.pace.owes_children && (of_all || !may_rest(member)))
       scan_member(key, now, due || threads <= kFewThreads);
