@@ -54,6 +54,7 @@ enum class StartEventKind {
   kRead,              ///< its text was read, not run; `count` lines make what starts processes
   kForeseen,          ///< by its text, what `cause` says could happen at that line
   kPutInWords,        ///< a child made text of an exception (traceback.format_exc); as of failed
+  kCodeRead,          ///< the program asked for the exit code of `child`, which is not 0
 };
 template <>
 struct Names<StartEventKind> {
@@ -70,7 +71,7 @@ struct Names<StartEventKind> {
                                        "result-lost",   "setting-changed", "settings-kept",
                                        "signals",       "file-rewritten",  "samples-rewritten",
                                        "bytes-lost",    "hook-failed",     "read",
-                                       "foreseen",      "put-in-words"});
+                                       "foreseen",      "put-in-words",    "code-read"});
 };
 
 /// Why a process was not started.

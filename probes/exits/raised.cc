@@ -302,6 +302,20 @@ bool was_replaced(const Run& run, const StartEvent& failed) {
          });
 }
 
+bool has_event_of_child(const Run& run, const ProcessKey& key, StartEventKind kind) {
+  return std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
+    return event.kind == kind && event.child_pid == key.pid;
+  });
+}
+
+// By a program that asked for its exit code, or of which it is too brief a child to be known as
+// one, and none that multiprocessing started.
+bool was_expected(const Run& run, const ProcessKey& key) {
+  const bool is_known = run.find_process(key) != nullptr;
+  return has_event_of_child(run, key, StartEventKind::kCodeRead) ||
+         (!is_known && !has_event_of_child(run, key, StartEventKind::kStarted));
+}
+
 // Its peer, or who started it, was done and went.
 bool is_of_an_end(const StartEvent& event) {
   const bool is_peer = event.error_number == EPIPE || event.error_number == ECONNRESET;
@@ -316,7 +330,8 @@ bool is_lost_part(const Run& run, const StartEvent& event) {
     case Ended::kFeeder:
       return true;
     case Ended::kProcess:
-      return !is_root(run, event.process) && !was_replaced(run, event) && !is_of_an_end(event);
+      return !is_root(run, event.process) && !was_replaced(run, event) && !is_of_an_end(event) &&
+             !was_expected(run, event.process);
     case Ended::kWorker:
       return event.type == "StopIteration";
     default:

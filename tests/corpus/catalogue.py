@@ -614,6 +614,10 @@ def handled():
         yield Case(f"handled-{kind}-not", f"handled.py {kind} --passes-on", first=code, severity="error",
                    evidence={"exception": holds(exception)}, exit_codes=(1,), **common)
     yield Case("handled-crash", "handled.py crash", quiet=True, verdicts=("pass",), exit_codes=(0,), **common)
+    yield Case("handled-many", "handled.py many", silent=True, verdicts=("pass",), exit_codes=(0,), **common)
+    yield Case("handled-process", "handled.py process", quiet=True, verdicts=("pass",), exit_codes=(0,), **common)
+    yield Case("handled-process-unread", "handled.py process --unread", first="DLP0514", severity="warning", verdicts=("warn",),
+               evidence={"exception": holds("RuntimeError")}, exit_codes=(0,), **common)
     yield Case("handled-crash-not", "handled.py crash --passes-on", first="DLP0509", severity="error", exit_codes=(1,), **common)
 
 

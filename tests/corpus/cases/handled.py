@@ -1,5 +1,7 @@
-"""Children of a program's own that fail: usage handled.py run|fork|start|crash [--passes-on]. The program looks at their codes and
+"""Children of a program's own that fail: usage handled.py run|fork|start|crash|many|process [--passes-on] [--unread]. The program looks at their codes and
 goes on; with --passes-on it fails of them."""
+import concurrent.futures
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -23,6 +25,23 @@ def fork():
     return code
 
 
+def many():
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        return set(executor.map(lambda _: run("1/0"), range(10)))
+
+
+def fails():
+    os.close(2)
+    raise RuntimeError("this child is meant to fail")
+
+
+def process():
+    child = multiprocessing.get_context("fork").Process(target=fails)
+    child.start()
+    child.join()
+    return None if "--unread" in sys.argv else child.exitcode
+
+
 def crash():
     pid = os.fork()
     if pid == 0:
@@ -36,5 +55,5 @@ def crash():
 
 
 if __name__ == "__main__":
-    JOBS = {"run": lambda: run("1/0"), "start": lambda: run(CHILD), "fork": fork, "crash": crash}
+    JOBS = {"run": lambda: run("1/0"), "start": lambda: run(CHILD), "fork": fork, "crash": crash, "many": many, "process": process}
     print("the child left with", JOBS[sys.argv[1]]())

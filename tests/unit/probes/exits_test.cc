@@ -1797,6 +1797,23 @@ TEST_F(Raised, AWorkerThatIsLostIsToldWhereItsProgramEndsWell) {
   EXPECT_TRUE(examine().findings.empty()) << "it was tried again";
 }
 
+TEST_F(Raised, AChildWhoseExitCodeItsProgramAskedForIsNotLost) {
+  failed(1, 101, Ended::kProcess, "load");
+  scene.exit_with(kParent, 2, 0);
+  tell(1.5, kParent, {.kind = StartEventKind::kCodeRead, .child_pid = 102});
+  EXPECT_EQ(only().severity, Severity::kWarning) << "of another one";
+  scene.run().start_events.back().child_pid = 101;
+  EXPECT_TRUE(examine().findings.empty());
+}
+
+TEST_F(Raised, AChildTooBriefToBeKnownIsLostIfMultiprocessingStartedIt) {
+  failed(1, 901, Ended::kProcess, "load");
+  scene.exit_with(kParent, 2, 0);
+  EXPECT_TRUE(examine().findings.empty()) << "a program of its own";
+  tell(0.9, kParent, {.kind = StartEventKind::kStarted, .child_pid = 901});
+  EXPECT_EQ(only().severity, Severity::kWarning);
+}
+
 TEST_F(Raised, ADataSetThatStopsIterationEndsTheEpochEarly) {
   failed(1, 101, Ended::kWorker, "load");
   scene.exit_with(kParent, 2, 0);
