@@ -92,6 +92,7 @@ void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths
       // for that of a thread. Nobody crashes on purpose.
       const bool was_unwanted = death.confidence == Confidence::kCertain ||
                                 death.code == FindingCode::kUncaughtException ||
+                                death.code == FindingCode::kBusErrorOnFileMapping ||
                                 death.code == FindingCode::kWorkerCrashed;
       return death.severity >= Severity::kWarning && was_unwanted && death.runs == hang.runs &&
              death.first_seen <= hang.last_seen;

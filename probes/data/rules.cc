@@ -127,15 +127,18 @@ Finding finding_of_numbers(const Run& run, const Events& events) {
   Finding finding =
       data_finding(FindingCode::kRandomNumbersRepeated, events, first_workers(events));
   const OwnWords who = describe_some(run, finding.processes);
-  const Message what =
+  Message what =
       is_of_library(first.path)
           ? say("the generator of {} began in the same state in each", as_name(first.path))
           : say("each has a copy of {} ({})", as_name(first.path), as_name(first.type));
+  std::set<std::string> paths;
+  for (const StartEvent* event : events)
+    paths.insert(event->path);
+  if (paths.size() > 1) what += say(", and so of {}", counted(paths.size() - 1, "other generator"));
   finding.message = say("{} draw the same random numbers: {}", who, what);
   finding.message += place_of_worker(run, first);
-  std::set<std::string> paths;
   for (const StartEvent* event : events) {
-    if (paths.insert(event->path).second)
+    if (paths.erase(event->path) > 0)
       finding.prove(text_fact("generator", as_name(event->path), kShimSource, event->at));
   }
   finding.rule_out("a generator that each worker seeds",

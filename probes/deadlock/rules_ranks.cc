@@ -182,6 +182,32 @@ Finding with_proof(const Facts& facts, Finding judged, const ThreadFacts& thread
   return judged;
 }
 
+// The exception of a worker of its loader, which the rank caught: it goes on.
+const StartEvent* caught_by(const Run& run, const ProcessKey& rank) {
+  for (const StartEvent* event : events_of(run, StartEventKind::kFailed)) {
+    const ProcessInfo* worker = run.find_process(event->process);
+    if (event->ended == Ended::kWorker && worker != nullptr && worker->ppid == rank.pid)
+      return event;
+  }
+  return nullptr;
+}
+
+// It is through sooner for what it left out, not for a loader that is shorter.
+void say_what_was_left_out(const Run& run, const RankState& rank, Finding& finding) {
+  const StartEvent* caught = caught_by(run, rank.process);
+  if (finding.code != FindingCode::kUnevenData || caught == nullptr) return;
+  finding.message +=
+      say("; it caught {} of {} and went on without that batch: one step fewer than "
+          "the others",
+          as_name(caught->type), describe(run, caught->process));
+  add_exception(finding, *caught);
+  finding.remedies = {
+      {.title = "Let all ranks leave out that batch, or none: tell one another by a flag before "
+                "each step, or mend the sample; else let the exception end the job",
+       .commands = {"dist.all_reduce(is_good, op=dist.ReduceOp.MIN)  # on every rank, each step",
+                    "if not is_good: continue"}}};
+}
+
 }  // namespace
 
 std::vector<RootCause> find_late_ranks(const Facts& facts, const std::vector<RootCause>& known) {
@@ -191,6 +217,7 @@ std::vector<RootCause> find_late_ranks(const Facts& facts, const std::vector<Roo
     for (auto& [finding, about] : judge_ranks(job.states)) {
       if (reads_a_stream(*facts.run))
         std::ranges::replace(finding.remedies, same_number_of_batches(), share_out_a_stream());
+      say_what_was_left_out(*facts.run, job.states[about.front()], finding);
       const Rank& rank = job.ranks[about.front()];
       const size_t thread = thread_of(facts, rank);
       causes.push_back({with_proof(facts, std::move(finding), facts.threads[thread]), thread});

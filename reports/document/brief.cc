@@ -18,7 +18,7 @@ namespace {
 constexpr int kLeadColumns = 8;
 constexpr size_t kProofColumns = 70;  ///< a line of 80 columns, less its lead
 constexpr size_t kMostFindings = 4;   ///< those that come after the first
-constexpr size_t kMostCommands = 3;
+constexpr size_t kMostCommands = 3;   ///< each with the lines of its block
 constexpr size_t kMostUnseen = 3;
 
 void add_line(Blocks& blocks, std::string lead, Spans text) {
@@ -65,8 +65,12 @@ void add_remedy(Blocks& blocks, const report::Finding& finding) {
   List list;
   Item& item = list.add(shown(remedy.title));
   Code commands = {.is_shell = std::ranges::count(remedy.applies_to, "code") == 0};
-  for (size_t i = 0; i < std::min(remedy.commands.size(), kMostCommands); ++i)
-    commands.lines.push_back(shown(remedy.commands[i]));
+  size_t begun = 0;
+  for (const std::string& command : remedy.commands) {
+    begun += command.starts_with(' ') ? 0 : 1;
+    if (begun > kMostCommands) break;
+    commands.lines.push_back(shown(command));
+  }
   if (!commands.lines.empty()) item.blocks.add(std::move(commands));
   if (remedy.confirmed) item.blocks.say(strong(shown(remedy.confirmed->text)));
   Field fix = {.name = spans("Fix"), .columns = kLeadColumns};

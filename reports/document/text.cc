@@ -94,7 +94,7 @@ class TextWriter {
     for (const std::string& line : code.lines) {
       const size_t skipped = code.is_shell ? 0 : std::min(line.find_first_not_of(' '), line.size());
       const std::string lead = code.is_shell ? "$ " : blanks(skipped);
-      page_.paragraph(take_lead(indent) + lead, line.substr(skipped));
+      page_.code(take_lead(indent) + lead, line.substr(skipped));
     }
   }
 

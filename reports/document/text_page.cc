@@ -110,6 +110,10 @@ void TextPage::paragraph(std::string_view lead, std::string_view text, Mark lead
   out_ += '\n';
 }
 
+void TextPage::code(std::string_view lead, std::string_view code) {
+  out_ += std::string(lead) + std::string(code) + '\n';
+}
+
 void TextPage::heading(std::string_view text) {
   out_ += '\n' + marked(text, Mark::kStrong) + '\n';
 }

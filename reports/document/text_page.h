@@ -21,6 +21,8 @@ class TextPage {
   /// Appends `text`, broken between words: its first line after `lead`, the others under it.
   void paragraph(std::string_view lead, std::string_view text,
                  document::Mark lead_mark = document::Mark::kPlain);
+  /// Appends `code` as it is, however long: what is cut cannot be pasted.
+  void code(std::string_view lead, std::string_view code);
   void heading(std::string_view text);
   void blank_line() { out_ += '\n'; }
 

@@ -228,6 +228,7 @@ TEST_F(DataTest, AllGeneratorsThatAreEqualAreSeeded) {
     draws(pid, "bb", "dataset.crop.rng");
   }
   const auto lines = [&] { return only().remedies.front().commands; };
+  EXPECT_THAT(only(), Says("and so of 1 other generator"));
   ASSERT_THAT(lines(), SizeIs(5));
   EXPECT_THAT(lines().at(2).plain(), HasSubstr("info.dataset.flip.rng.seed("));
   EXPECT_THAT(lines().at(3).plain(), HasSubstr("info.dataset.crop.rng.seed("));

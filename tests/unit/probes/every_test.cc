@@ -86,6 +86,17 @@ TEST(MarkHangsAfterDeaths, ARankIsDeadByWhatEndedIt) {
   EXPECT_EQ(codes_of(all), (std::vector{FindingCode::kUncaughtException, FindingCode::kRankDead}));
 }
 
+TEST(MarkHangsAfterDeaths, ABusErrorIsNeverOrdinary) {
+  Finding death = new_finding(FindingCode::kBusErrorOnFileMapping, Confidence::kLikely);
+  death.severity = Severity::kWarning;
+  death.first_seen = 10;
+  std::vector hangs = {new_finding(FindingCode::kBatchLostInWorker, Confidence::kCertain)};
+  hangs[0].last_seen = 20;
+  std::vector deaths = {death};
+  mark_hangs_after_deaths(hangs, deaths);
+  EXPECT_EQ(hangs[0].consequence_of, FindingCode::kBusErrorOnFileMapping);
+}
+
 TEST(MarkHangsAfterDeaths, AnEndThatMayHaveBeenOrdinaryExplainsNoHang) {
   Finding death = new_finding(FindingCode::kWorkerExited, Confidence::kLikely);
   death.severity = Severity::kError;

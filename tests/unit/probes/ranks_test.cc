@@ -327,6 +327,16 @@ TEST(Ranks, ThoseWithoutWorkersAreThroughWithTheirData) {
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
   EXPECT_THAT(finding.message.plain(), HasSubstr("rank 1 (101) is through with the data"));
   EXPECT_THAT(finding.message.plain(), HasSubstr("or never began to read it"));
+  EXPECT_THAT(finding, AdvisesFirst("same number of batches"));
+  ranks.scene.raised(kFirst + 2, Ended::kWorker);
+  EXPECT_THAT(must_find(ranks.scene.examine(kLong), FindingCode::kUnevenData),
+              AdvisesFirst("same number of batches"))
+      << "a worker of the other rank";
+  ranks.scene.had_child(kFirst + 1, 301, SIGTERM);
+  ranks.scene.raised(301, Ended::kWorker);
+  const Finding left_out = must_find(ranks.scene.examine(kLong), FindingCode::kUnevenData);
+  EXPECT_THAT(left_out, Says("and went on without that batch"));
+  EXPECT_THAT(left_out, AdvisesFirst("Let all ranks leave out that batch, or none"));
 }
 
 TEST(Ranks, AJobThatMovesHasItsSlowestRank) {

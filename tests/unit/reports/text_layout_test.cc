@@ -27,6 +27,12 @@ TEST(TextPage, CutsAWordThatNoLineCanHold) {
       std::string(20, 'x') + "\n" + std::string(20, 'x') + "\n" + std::string(10, 'x') + "\n");
 }
 
+TEST(TextPage, CutsNoCode) {
+  TextPage page({.width = 20});
+  page.code("    ", "state = numpy.random.default_rng(seed).state");
+  EXPECT_EQ(std::move(page).take(), "    state = numpy.random.default_rng(seed).state\n");
+}
+
 TEST(TextPage, CountsCharactersNotBytes) {
   EXPECT_EQ(columns_of("a\xc3\xa9\xff"), 3U);
   EXPECT_EQ(
