@@ -9,7 +9,7 @@ from fcntl import F_DUPFD_CLOEXEC, fcntl
 
 import dlprobe_start
 from dlprobe_hooks import call_before
-from dlprobe_start import FOLDER, learn_own_start, soft_limit
+from dlprobe_start import FOLDER, learn_own_start, soft_limit, tell
 
 _LOWEST = 250  # of its descriptor: no program counts on this number, and the kernel's table of them stays small
 _FEWEST = 2 * _LOWEST  # that a process must be allowed: else each one counts
@@ -93,3 +93,15 @@ def hook_copy(module):
 
 _enable = faulthandler.enable
 call_before(faulthandler, "enable", _note_users)
+
+
+def watch_codes(module, noticed):
+    """Whether the program asks for the exit code of a child, where that is not 0."""
+    def notice(process, frame):
+        code = process and process._popen.poll()
+        if code and not frame.f_globals["__name__"].startswith("multiprocessing.") and process.pid not in told:
+            told.add(process.pid)
+            tell("code-read", child=process.pid)
+
+    told = set()
+    module.BaseProcess.exitcode = noticed(vars(module.BaseProcess)["exitcode"], notice)

@@ -533,17 +533,6 @@ class Noticed:
         return self.member.__get__(instance, owner) if hasattr(self.member, "__get__") else self.member
 
 
-def _watch_codes(module):
-    def notice(process, frame):
-        code = process and process._popen.poll()
-        if code and not frame.f_globals["__name__"].startswith("multiprocessing.") and process.pid not in told:
-            told.add(process.pid)
-            tell("code-read", child=process.pid)
-
-    told = set()
-    module.BaseProcess.exitcode = Noticed(vars(module.BaseProcess)["exitcode"], notice)
-
-
 def _hook_data_loader(module):
     def notice(loader, frame):
         if frame.f_code.co_name == "__init__":
@@ -576,7 +565,7 @@ def _hook_data_loader(module):
 BEFORE = {"mpi4py.MPI": [lambda _module: load("dlprobe_ranks").before_mpi()]}
 AFTER = {
     "mpi4py.MPI": [lambda _module: load("dlprobe_ranks").after_mpi()],
-    "multiprocessing.process": [_watch_children, _watch_codes],
+    "multiprocessing.process": [_watch_children, lambda module: load("dlprobe_crash").watch_codes(module, Noticed)],
     "multiprocessing.context": [_hook_context],
     "multiprocessing.synchronize": [lambda module: load("dlprobe_pickle").watch_locks(module, Noticed)],
     "multiprocessing.forkserver": [_hook_forkserver],
