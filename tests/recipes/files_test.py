@@ -174,7 +174,7 @@ class Kubernetes(Recipe):
         self.addCleanup(trainer.kill)
         self.assertEqual(trainer.stdout.readline(), "standing\n")
         first = Path(f"/proc/{trainer.pid}/task/{trainer.pid}/children").read_text().split()[0]
-        for capabilities, code, text in ((CONTAINER + ",+sys_ptrace", 1, "DLP0306"), (CONTAINER, 3, "SYS_PTRACE")):
+        for capabilities, code, text in ((CONTAINER + ",+sys_ptrace", 1, "DLP0303"), (CONTAINER, 3, "SYS_PTRACE")):
             setup = "mount -t proc proc /proc && mount -t tmpfs tmpfs /dev/shm"
             done = self.run_here("nsenter", f"--target={first}", "--pid", "unshare", "-m", "sh", "-c",
                                  f"{setup} && exec setpriv --bounding-set={capabilities} --inh-caps=-all dlprobe attach 1")

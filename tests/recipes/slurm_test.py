@@ -391,10 +391,10 @@ class Slurm(unittest.TestCase):
         reports = {path.stem: json.loads(path.read_text())
                    for path in (self.cluster.folder / f"dlprobe-hang-{job}").glob("*.json")}
         self.assertEqual(set(reports), {"n2", "n3"}, done.stdout + done.stderr)
-        self.assertEqual([finding["code"] for finding in reports["n3"]["findings"]][:1], ["DLP0306"], done.stdout)
-        self.assertNotIn("DLP0306", json.dumps(reports["n2"]["findings"]))
+        self.assertEqual([finding["code"] for finding in reports["n3"]["findings"]][:1], ["DLP0303"], done.stdout)
+        self.assertNotIn("DLP0303", json.dumps(reports["n2"]["findings"]))
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertRegex(done.stdout, r"Found +DLP0306 python-lock-inherited: .*\n(.*\n)+?On +n3\n")
+        self.assertRegex(done.stdout, r"Found +DLP0303 lock-cycle: .*\n(.*\n)+?On +n3\n")
 
     @unittest.skipUnless(has_torch(), NEEDS_TORCH)
     def test_8_ranks_of_two_nodes(self):
