@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "lib/base/units.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
 
