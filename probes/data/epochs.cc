@@ -249,13 +249,18 @@ Finding finding_of_buffer(const Run& run, const std::vector<Events>& epochs) {
   return finding;
 }
 
-// Of a loader whose sampler is a generator that had come to its end before.
-Finding finding_of_end(const Run& run, const StartEvent& epoch) {
+Finding finding_of_epoch(const StartEvent& epoch, const char* kind) {
   Finding finding = new_finding(FindingCode::kEpochsRepeated, Confidence::kLikely);
-  finding.discriminator = epoch.function + " end";
+  finding.discriminator = epoch.function + " " + kind;
   finding.processes = {epoch.process};
   finding.first_seen = epoch.at;
   finding.last_seen = epoch.at;
+  return finding;
+}
+
+// Of a loader whose sampler is a generator that had come to its end before.
+Finding finding_of_end(const Run& run, const StartEvent& epoch) {
+  Finding finding = finding_of_epoch(epoch, "end");
   finding.message = say(
       "{} began an epoch that has no batches: the {} of its loader is a generator ({}), which was "
       "used up before",
@@ -287,18 +292,14 @@ bool is_lost_on_starts(const StartEvent& first, const StartEvent& last) {
 }
 
 Finding finding_of_starts(const Run& run, const StartEvent& epoch) {
-  Finding finding = new_finding(FindingCode::kEpochsRepeated, Confidence::kLikely);
-  finding.discriminator = epoch.function + " left";
-  finding.processes = {epoch.process};
-  finding.first_seen = epoch.at;
-  finding.last_seen = epoch.at;
+  Finding finding = finding_of_epoch(epoch, "left");
   const auto waited = static_cast<BootNs>(epoch.seconds.value_or(0) * kSecond);
   finding.message = say(
       "{} began {} loops over a DataLoader, took {} from them, and waited {} for the workers of "
       "each to start",
-      describe_some(run, finding.processes), own(epoch.count.value_or(0)),
-      own(counted(epoch.different.value_or(0), "batch")),
-      own(format_duration(std::chrono::nanoseconds(waited))));
+      describe_some(run, finding.processes), epoch.count.value_or(0),
+      counted(epoch.different.value_or(0), "batch"),
+      format_duration(std::chrono::nanoseconds(waited)));
   const Message place = place_of(epoch);
   if (!place.empty()) finding.message += ";" + place;
   finding.prove(
