@@ -11,12 +11,15 @@ namespace dlprobe::probes::deadlock {
 namespace {
 
 // Who only waits for new clients beside others of its process leaves it to them to answer those
-// that it has: a server with a thread for each.
+// that it has: a server with a thread for each. One that asks now and then (socketserver's
+// serve_forever()) does so where such a thread is known: it wants a lock.
 bool only_lets_clients_in(const Facts& facts, const ThreadFacts& thread) {
-  return thread.need.kind == NeedKind::kNewClient && thread.still &&
-         std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
-           return other.process == thread.process && other.need.kind != NeedKind::kNewClient &&
-                  !other.is_main();
+  const bool waits =
+      thread.need.kind == NeedKind::kNewClient && (thread.still || thread.polls_again);
+  return waits && std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
+           const bool may_answer = thread.still ? other.need.kind != NeedKind::kNewClient
+                                                : other.need.kind == NeedKind::kOwnedLock;
+           return other.process == thread.process && may_answer && !other.is_main();
          });
 }
 
@@ -26,6 +29,20 @@ bool leaves_answers_to_others(const Facts& facts, const ThreadFacts& thread) {
          std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
            return other.process == thread.process && answers_for_a_manager(*other.thread);
          });
+}
+
+// What threads of its process do while they are at work, or at each of their turns: run a task, put
+// into a queue or take from it, release a semaphore, come to a barrier. What is set once may be set
+// at any time.
+bool is_for_who_works(const ThreadFacts& thread) {
+  const ThreadSnapshot& waiter = *thread.thread;
+  return thread.need.kind == NeedKind::kNotification &&
+         (waits_for_future(waiter) || waits_for_permit(waiter) || waits_at_barrier(waiter) ||
+          feeds_queue(waiter) || queue_wait(waiter) == QueueWait::kRoom);
+}
+
+bool is_passed_over(const Facts& facts, size_t index) {
+  return std::ranges::binary_search(facts.bystanders, index);
 }
 
 // Whether a thread may yet answer on a socket that it has: it can go on, and by more than a new
@@ -38,7 +55,9 @@ bool may_answer(const Facts& facts, const ThreadFacts& thread) {
   return !is_parked || thread.need.others_may ||
          std::ranges::any_of(thread.need.providers, [&](size_t each) {
            const ThreadFacts& waker = facts.threads[each];
-           return !waker.doomed && !only_lets_clients_in(facts, waker);
+           const bool wakes_nobody = feeds_queue(*waker.thread) ||
+                                     (is_for_who_works(thread) && is_passed_over(facts, each));
+           return !waker.doomed && !wakes_nobody && !only_lets_clients_in(facts, waker);
          });
 }
 
@@ -69,22 +88,12 @@ bool is_for_anybody(const ThreadFacts& thread) {
          thread.need.kind == NeedKind::kChild;
 }
 
-// What threads of its process do while they are at work, or at each of their turns: run a task, put
-// into a queue or take from it, release a semaphore, come to a barrier. What is set once may be set
-// at any time.
-bool is_for_who_works(const ThreadFacts& thread) {
-  const ThreadSnapshot& waiter = *thread.thread;
-  return thread.need.kind == NeedKind::kNotification &&
-         (waits_for_future(waiter) || waits_for_permit(waiter) || waits_at_barrier(waiter) ||
-          feeds_queue(waiter) || queue_wait(waiter) == QueueWait::kRoom);
-}
-
 // Whether a provider who can do something saves one who needs him.
 bool is_saved(const Facts& facts, const ThreadFacts& thread) {
-  const bool is_passed_over = is_for_anybody(thread) || is_for_who_works(thread);
+  const bool is_for_all = is_for_anybody(thread) || is_for_who_works(thread);
   return std::ranges::any_of(thread.need.providers, [&](size_t provider) {
     const ThreadFacts& other = facts.threads[provider];
-    if (is_passed_over && std::ranges::binary_search(facts.bystanders, provider)) return false;
+    if (is_for_all && is_passed_over(facts, provider)) return false;
     return thread.need.kind == NeedKind::kChannel ? may_answer(facts, other) : !other.doomed;
   });
 }

@@ -131,8 +131,14 @@ class GraphMaker {
     if (relation.ends_with(" one of"))
       relation = (need.providers.size() > 1 ? "maybe " : "") +
                  relation.substr(0, relation.size() - std::string_view(" one of").size());
+    // Of data that another process may write none of its own threads is the first to look at.
+    const bool is_from_others = std::ranges::any_of(need.providers, [&](size_t each) {
+      return need.kind == NeedKind::kChannel && wanted_.contains(each) &&
+             facts_.threads[each].process != thread.process;
+    });
     for (const size_t each : need.providers) {
-      if (!wanted_.contains(each) || is_beside_the_way(index, each)) continue;
+      const bool is_inside = is_from_others && facts_.threads[each].process == thread.process;
+      if (!wanted_.contains(each) || is_inside || is_beside_the_way(index, each)) continue;
       WaitEdge edge{.from = holder_end, .to = id_of(facts_.threads[each]), .relation = relation};
       // Several wait for one object: its edges to the holders once.
       if (std::ranges::find(graph_.edges, edge) == graph_.edges.end()) {

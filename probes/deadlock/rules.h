@@ -54,7 +54,8 @@ std::optional<RootCause> lost_batch(const Facts& facts, size_t index,
 /// An event loop that sleeps although what one of its tasks awaits is done: nobody woke it.
 std::optional<RootCause> unwoken_loop(const Facts& facts, size_t index,
                                       const std::vector<bool>& explained);
-/// A trainer that waits for the result of a task which no thread of its is left to do.
+/// A trainer that waits for the result of a task which no thread of its is left to do, or, in its
+/// event loop's own thread, for what that loop would have to do.
 std::optional<RootCause> task_behind_task(const Facts& facts, size_t index,
                                           const std::vector<bool>& explained);
 

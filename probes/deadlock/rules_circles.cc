@@ -43,15 +43,20 @@ bool is_link(const ThreadFacts& thread) {
          thread.need.kind == NeedKind::kNotification;
 }
 
-// The shortest way from a thread back to itself along such waits; empty if there is none.
+// The shortest way from a thread back to itself along such waits; empty if there is none. `across`:
+// data are of another process.
 template <class IsLink>
-std::vector<size_t> circle_from(const Facts& facts, size_t start, IsLink is_part) {
+std::vector<size_t> circle_from(const Facts& facts, size_t start, IsLink is_part,
+                                bool across = false) {
   std::map<size_t, size_t> came_from;
   std::deque<size_t> queue = {start};
   while (!queue.empty()) {
     const size_t at = queue.front();
     queue.pop_front();
-    for (const size_t next : facts.threads[at].need.providers) {
+    const ThreadFacts& waiter = facts.threads[at];
+    for (const size_t next : waiter.need.providers) {
+      const bool is_within = facts.threads[next].process == waiter.process;
+      if (across && is_within && waits_for_data(waiter)) continue;
       if (next == start) {
         std::vector<size_t> circle = {at};
         while (circle.back() != start)
@@ -380,11 +385,31 @@ std::optional<RootCause> circle_within(const Facts& facts, size_t index,
   return cause;
 }
 
+// A server in a thread, which wants a lock of the one that waits for who waits for its answer.
+std::optional<RootCause> circle_through_server(const Facts& facts, size_t index) {
+  const auto is_part = [&](const ThreadFacts& each) {
+    const bool asks = waits_for_data(each) && (is_connection(each.thread->wait.files.front()) ||
+                                               !waits_for_task(facts, each));
+    return asks || is_hold(each);
+  };
+  const auto circle = circle_from(facts, index, is_part, true);
+  if (circle.empty()) return std::nullopt;
+  RootCause cause = lock_circle(facts, circle);
+  cause.finding.confidence = Confidence::kLikely;
+  cause.finding.remedies = {
+      {.title = "Release the lock before you wait for another process: what it needs is answered "
+                "by a thread that wants that lock",
+       .verify = "dlprobe deadlock --pid PID"}};
+  return cause;
+}
+
 // The same, through data that one waits for from another.
 std::optional<RootCause> circle_with_data(const Facts& facts, size_t index,
                                           const std::vector<bool>& explained) {
   const ThreadFacts& thread = facts.threads[index];
-  if (!thread.doomed || explained[index] || !is_hold_of_work(facts, thread)) return std::nullopt;
+  if (!thread.doomed || explained[index]) return std::nullopt;
+  if (thread.need.kind == NeedKind::kOwnedLock) return circle_through_server(facts, index);
+  if (!is_hold_of_work(facts, thread)) return std::nullopt;
   const auto circle = circle_from(facts, index, is_link);
   if (circle.empty()) return std::nullopt;
   RootCause cause = lock_circle(facts, circle);

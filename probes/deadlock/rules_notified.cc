@@ -32,6 +32,12 @@ bool is_in_event_loop(const ThreadSnapshot& thread) {
   });
 }
 
+// For a result of a task, or at a queue.Queue.
+bool waits_in_own_loop(const ThreadSnapshot& thread) {
+  return is_in_event_loop(thread) &&
+         (waits_for_future(thread) || queue_wait(thread) != QueueWait::kNone);
+}
+
 Remedy remedy_for_tasks(const ThreadFacts& waiter) {
   const auto remedy = [](Message title, std::vector<Message> commands) {
     return Remedy{.title = std::move(title),
@@ -40,11 +46,13 @@ Remedy remedy_for_tasks(const ThreadFacts& waiter) {
   };
   const ThreadSnapshot& thread = *waiter.thread;
   if (is_at_end_of_program(thread)) return remedy_at_end_of_program();
-  if (waits_for_future(thread) && is_in_event_loop(thread))
+  if (waits_in_own_loop(thread))
     return remedy(
         "Do not wait for a result in the thread of the event loop: await it, or call what "
         "waits in another thread",
-        {"await asyncio.wrap_future(future)", "await asyncio.to_thread(function)"});
+        {waits_for_future(thread) ? "await asyncio.wrap_future(future)"
+                                  : "await queue.get()  # of an asyncio.Queue",
+         "await asyncio.to_thread(function)"});
   if (joins_queue(thread))
     return remedy(
         "Let who takes an item say that it is done, also before continue and after an "
@@ -165,16 +173,17 @@ std::optional<RootCause> unwoken_loop(const Facts& facts, size_t index,
 }
 
 // A trainer that waits for the result of a task of its own threads', which waits for another of
-// them; or in its event loop's own thread, while nobody is at work on any.
+// them; or, maybe at a queue, in its event loop's own thread, while nobody else is at work.
 std::optional<RootCause> task_behind_task(const Facts& facts, size_t index,
                                           const std::vector<bool>& explained) {
   const ThreadFacts& waiter = facts.threads[index];
+  const bool is_own = waits_in_own_loop(*waiter.thread);
   const bool is_it = waiter.role() == Role::kTrainer && waiter.doomed && !explained[index] &&
-                     waits_for_future(*waiter.thread);
+                     (is_own || waits_for_future(*waiter.thread));
   if (!is_it) return std::nullopt;
   const auto way = way_within(facts, index);
   const ThreadFacts& end = facts.threads[way.back()];
-  const bool is_own_loop = way.size() == 1 && is_in_event_loop(*waiter.thread);
+  const bool is_own_loop = way.size() == 1 && is_own;
   const bool is_behind = way.size() > 1 && end.doomed && waits_for_future(*end.thread);
   if (!is_own_loop && !is_behind) return std::nullopt;
   Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, waiter);

@@ -12,6 +12,7 @@
 #include "probes/deadlock/within.h"
 #include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -295,6 +296,58 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
   return RootCause{std::move(finding), way.back()};
 }
 
+// A program that an event loop has started, of whose output the loop waits for more, and that waits
+// for more input, or its end, from that process alone. kNone: there is none.
+size_t program_without_input(const Facts& facts, const ThreadFacts& loop) {
+  const auto is_of_loop = [&](size_t each) { return facts.threads[each].process == loop.process; };
+  const auto writes = [&](const ChannelEnd& end, const ThreadFacts& program) {
+    return end.pid == program.process->key.pid && end.writes &&
+           std::ranges::any_of(loop.thread->wait.files, [&](const WaitedFile& file) {
+             return other_end(file) == end.inode;
+           });
+  };
+  const auto found = std::ranges::find_if(facts.threads, [&](const ThreadFacts& each) {
+    const Need& need = each.need;
+    return each.is_main() && need.kind == NeedKind::kChannel && need.relation == "written by" &&
+           !need.others_may && !need.providers.empty() &&
+           std::ranges::all_of(need.providers, is_of_loop) &&
+           is_started_by_other(facts, each, loop) &&
+           std::ranges::any_of(facts.last->channel_ends,
+                               [&](const ChannelEnd& end) { return writes(end, each); });
+  });
+  return found == facts.threads.end() ? Facts::kNone
+                                      : static_cast<size_t>(found - facts.threads.begin());
+}
+
+// Whose main task waits for an asyncio.Event or the like, maybe until Ctrl-C.
+bool is_parked_in_loop(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.tasks, [](const WaitingTasks& tasks) {
+    return tasks.is_main && std::ranges::any_of(tasks.stack, [](const StackFrame& frame) {
+             return is_of_standard_library(frame.file, "asyncio/locks.py");
+           });
+  });
+}
+
+// A trainer in its event loop, and the program whose output it waits for: nobody moves.
+std::optional<RootCause> loop_without_output(const Facts& facts, const Rank& rank) {
+  const ThreadFacts& trainer = facts.threads[rank.trainer];
+  const bool stands = trainer.still && runs_event_loop(*trainer.thread) &&
+                      !is_parked_in_loop(*trainer.thread) &&
+                      !has_timeout(trainer.thread->wait, facts.machine);
+  const size_t program = stands ? program_without_input(facts, trainer) : Facts::kNone;
+  if (program == Facts::kNone || nobody_moves(facts, trainer, false) != false) return std::nullopt;
+  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, trainer);
+  const ThreadFacts& reader = facts.threads[program];
+  finding.processes.push_back(reader.process->key);
+  finding.message = words_of_wait(facts, reader) + "; " + words_of_wait(facts, trainer) +
+                    ", for the output of that program: each waits for the other";
+  if (!is_worth_a_warning(facts, trainer, kWorthAWarning)) finding.severity = Severity::kInfo;
+  finding.advise("End its input once all is written: the program waits for more",
+                 {"out, _ = await process.communicate(data)", "process.stdin.close()"},
+                 "dlprobe deadlock --pid PID");
+  return RootCause{std::move(finding), rank.trainer};
+}
+
 bool does_nothing(const Facts& facts, const ThreadFacts& thread) {
   if (thread.role() == Role::kLauncher || thread.serves_group) return true;
   const bool polls = polls_by_sleep(thread) && !goes_on(facts, thread);
@@ -479,6 +532,7 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
   if (!cause) cause = output_kept_open(facts, ranks.front());
   if (!cause) cause = deserted_listener(facts, ranks.front());
   if (!cause) cause = loop_without_a_task(facts, ranks.front());
+  if (!cause) cause = loop_without_output(facts, ranks.front());
   if (!cause) cause = standstill_within(facts, ranks.front());
   if (!cause) cause = trainers_at_rest(facts, ranks);
   if (cause) causes.push_back(std::move(*cause));

@@ -231,6 +231,19 @@ TEST(Within, ResultThatIsWaitedForInTheThreadOfItsEventLoop) {
   EXPECT_THAT(finding.message.plain(), HasSubstr("in the thread of its event loop"));
 }
 
+TEST(Within, AQueueInTheThreadOfTheEventLoopWhoseTasksFillIt) {
+  HangScene scene(0);
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  wait_in_condition(scene, trainer,
+                    {python("Queue.get", kQueue, 171), python("batches", "/srv/train.py", 19)});
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kWaitsForMissingThread));
+  trainer.stack.push_back(python("_run_once", "/usr/lib/python3.11/asyncio/base_events.py", 1906));
+  const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
+  EXPECT_THAT(finding, Says("an empty queue.Queue, in the thread of its event loop"));
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("asyncio.Queue"));
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kWaitsForMissingThread));
+}
+
 // A worker's function is through, its exit joins a thread that nobody ends; the trainer joins the
 // worker.
 TEST(Within, ThreadThatKeepsAWorkerAlive) {
@@ -875,6 +888,102 @@ TEST(Across, AServerWithoutClientsIsNoSlowWorker) {
   const Finding finding = must_find(scene.examine(kLong), FindingCode::kSlowSample);
   EXPECT_THAT(finding, Says("worker 101 is in the middle of a batch"));
   EXPECT_THAT(finding, Not(Says("the same in")));
+}
+
+// The trainer serves its workers by threads of its own, of which one wants a lock that `owner` has,
+// and feeds them by two queues.
+HangScene scene_of_own_server(int32_t owner) {
+  HangScene scene;
+  for (const int32_t worker : {kWorker, kOther}) {
+    const auto socket = static_cast<uint64_t>(7000 + worker);
+    scene.wait_in_recv(scene.main(worker), socket, 7002);
+    scene.main(worker).wait.files.front().path = "127.0.0.1:8080";
+    scene.stack(scene.main(worker), {python("fetch", "/srv/train.py", 20)});
+  }
+  scene.has_socket(kTrainer, 7002);
+  ThreadSnapshot& lets_in = scene.add_thread(kTrainer, kThread + 1);
+  let_clients_in(scene, lets_in);
+  lets_in.wait.syscall = 7;  // poll, every half second
+  lets_in.wait.args = {0x9000, 1, 500, 0, 0, 0};
+  scene.stack(lets_in, {python("serve_forever", "/usr/lib/python3.11/socketserver.py", 233)});
+  scene.wakes(lets_in);
+  for (const int32_t tid : {kThread + 2, kThread + 3})
+    wait_in_condition(
+        scene, scene.add_thread(kTrainer, tid),
+        {python("Queue._feed", "/usr/lib/python3.11/multiprocessing/queues.py", 231)});
+  ThreadSnapshot& answers = scene.add_thread(kTrainer, kThread);
+  scene.wait_in_futex(answers, python_lock(0x6000, owner));
+  scene.stack(answers, {python("do_GET", "/srv/train.py", 11)});
+  return scene;
+}
+
+TEST(Across, AServerThatWantsALockOfWhoWaitsForItsClients) {
+  HangScene scene = scene_of_own_server(kTrainer);
+  const Verdict verdict = scene.examine(kLong);
+  const Finding finding = must_find(verdict, FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding, Says("thread 150 of trainer 100 waits for a threading.Lock held by trainer",
+                            "; worker 101 waits for data from a socket"));
+  EXPECT_EQ(number(finding, "threads_in_the_circle"), 3);
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Release the lock before"));
+  EXPECT_THAT(verdict.wait_graphs.at(0).chain,
+              ElementsAre("thread 100/100", "pipe 9000", "thread 101/101", "socket 7101",
+                          "thread 100/150", testing::_, "thread 100/100"));
+}
+
+TEST(Across, AServerThatWaitsForALockOfAnotherThreadMayGetIt) {
+  HangScene scene = scene_of_own_server(kThread + 4);
+  scene.sleep(scene.add_thread(kTrainer, kThread + 4));
+  EXPECT_FALSE(find(scene.examine(kLong), FindingCode::kLockCycle));
+}
+
+// The trainer's event loop waits for the output of a program that it has started.
+HangScene scene_of_a_filter() {
+  HangScene scene(1);
+  scene.info(kWorker).role = Role::kOther;
+  scene.info(kWorker).start_method.reset();
+  scene.info(kWorker).comm = "sort";
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  scene.wait_in_recv(trainer, 7001, 7002);
+  trainer.wait.syscall = 232;  // epoll_wait
+  trainer.wait.args[3] = 0xFFFFFFFF;
+  scene.has_socket(kTrainer, 7001);
+  scene.has_socket(kTrainer, 7002);
+  trainer.wait.files.push_back({.kind = FileKind::kPipe, .inode = HangScene::kResults});
+  scene.stack(trainer, {python("_run_once", "/usr/lib/python3.11/asyncio/base_events.py", 1906)});
+  trainer.tasks = {{.stack = {python("main", "/srv/train.py", 11)}, .is_main = true}};
+  return scene;
+}
+
+TEST(Across, AnEventLoopAndTheProgramWhoseInputItKeepsOpen) {
+  const Finding finding = must_find(scene_of_a_filter().examine(kLong), FindingCode::kLockCycle);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding, Says("process 101 (sort) waits for data in pipe 9101, written by trainer",
+                            "for the output of that program: each waits for the other"));
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("communicate"));
+}
+
+TEST(Across, AnEventLoopThatMayYetWriteOrWaitsForNoOutput) {
+  const auto is_found = [](const HangScene& scene) {
+    return find(scene.examine(kLong), FindingCode::kLockCycle).has_value();
+  };
+  HangScene works = scene_of_a_filter();
+  works.run(works.main(kWorker));
+  EXPECT_FALSE(is_found(works));
+  HangScene timer = scene_of_a_filter();
+  timer.main(kTrainer).wait.args[3] = 20'000;
+  EXPECT_FALSE(is_found(timer));
+  HangScene parked = scene_of_a_filter();
+  parked.main(kTrainer).tasks.front().stack.insert(
+      parked.main(kTrainer).tasks.front().stack.begin(),
+      python("Event.wait", "/usr/lib/python3.11/asyncio/locks.py", 213));
+  EXPECT_FALSE(is_found(parked)) << "maybe until Ctrl-C";
+  HangScene other = scene_of_a_filter();
+  other.has_no_end(kWorker, HangScene::kResults);
+  EXPECT_FALSE(is_found(other)) << "its output is not waited for";
+  HangScene thread = scene_of_a_filter();
+  thread.sleep(thread.add_thread(kTrainer, kThread));
+  EXPECT_FALSE(is_found(thread));
 }
 
 TEST(Across, AWorkerThatLetsClientsInMayBeTheOneThatIsLate) {
