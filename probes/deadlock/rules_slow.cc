@@ -341,7 +341,6 @@ std::optional<RootCause> loop_without_output(const Facts& facts, const Rank& ran
   finding.processes.push_back(reader.process->key);
   finding.message = words_of_wait(facts, reader) + "; " + words_of_wait(facts, trainer) +
                     ", for the output of that program: each waits for the other";
-  if (!is_worth_a_warning(facts, trainer, kWorthAWarning)) finding.severity = Severity::kInfo;
   finding.advise("End its input once all is written: the program waits for more",
                  {"out, _ = await process.communicate(data)", "process.stdin.close()"},
                  "dlprobe deadlock --pid PID");

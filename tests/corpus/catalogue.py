@@ -150,7 +150,7 @@ def hangs_of_python():
                               evidence={"threads_in_the_circle": equals(2)})
     yield from pair("threads-task-behind-task", "hang_threads.py task-behind-task", "DLP0303")
     yield from slow("threads-result-of-a-pool", "hang_threads.py result-of-a-pool", "DLP0305")
-    for kind in ("exit-joins-a-thread", "result-in-own-loop"):
+    for kind in ("exit-joins-a-thread", "result-in-own-loop", "queue-in-own-loop", "input-left-open", "own-server"):
         yield from pair(f"threads-{kind}", f"hang_threads.py {kind}", "DLP0303")
     yield from slow("threads-task-of-a-thread", "hang_threads.py task-of-a-thread", "DLP0303")
     yield from everywhere("threads-dead-filler", "hang_threads.py dead-filler", "DLP0305")

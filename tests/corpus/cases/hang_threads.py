@@ -4,12 +4,15 @@ Twin: the same threads, and each wait ends.
 """
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
+import http.server
 import multiprocessing
 import queue
 import subprocess
 import threading
 import time
+import urllib.request
 
 from hang_common import Loader, claim, expect, in_thread, run_kind, train
 
@@ -257,7 +260,76 @@ def answer_to_a_loop(options):
     asyncio.run(ask())
 
 
-KINDS = {"answer-to-a-loop": answer_to_a_loop, "exit-joins-a-thread": exit_joins_a_thread, "result-in-own-loop": result_in_own_loop, "dead-filler": dead_filler, "credit-not-given-back": credit_not_given_back,
+def queue_in_own_loop(options):
+    """An event loop's thread waits at a queue that a task of the same loop was to fill."""
+    async def fill(rows):
+        while True:
+            await asyncio.sleep(0.01)
+            rows.put_nowait(1)
+
+    async def take():
+        rows = asyncio.Queue() if options.healthy else queue.Queue()
+        task = asyncio.create_task(fill(rows))
+        expect(1)
+        claim("moves" if options.healthy else "still")
+        while not task.done():
+            await asyncio.sleep(0)
+            await rows.get() if options.healthy else rows.get()
+
+    asyncio.run(take())
+
+
+def input_left_open(options):
+    """An event loop waits for the output of a program, and keeps its input open."""
+    async def convert():
+        expect(1)
+        claim("moves" if options.healthy else "still")
+        while True:
+            program = await asyncio.create_subprocess_exec("sort", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            program.stdin.write(b"b\na\n")
+            if options.healthy:
+                program.stdin.close()
+            await program.stdout.read()
+            await program.wait()
+
+    asyncio.run(convert())
+
+
+def own_server(options):
+    """In a worker: it asks a thread of the trainer's, which wants the lock that the trainer has while it waits."""
+    lock = threading.Lock()
+
+    class Answers(http.server.BaseHTTPRequestHandler):
+        """Each in a thread of its own."""
+
+        def do_GET(self):
+            with lock:
+                self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    address = f"http://127.0.0.1:{server.server_port}/"
+
+    def fetch(index):
+        if index == 0:
+            claim("moves" if options.healthy else "still")
+        with urllib.request.urlopen(address):
+            return index
+
+    expect(1)
+    in_thread(server.serve_forever)
+    options.workers = 1
+    samples = Loader(fetch, options).samples()
+    while True:
+        with contextlib.nullcontext() if options.healthy else lock:
+            next(samples)
+
+
+KINDS = {"queue-in-own-loop": queue_in_own_loop, "input-left-open": input_left_open, "own-server": own_server,
+         "answer-to-a-loop": answer_to_a_loop, "exit-joins-a-thread": exit_joins_a_thread, "result-in-own-loop": result_in_own_loop, "dead-filler": dead_filler, "credit-not-given-back": credit_not_given_back,
          "last-item-not-put": last_item_not_put, "full-queue": full_queue, "thread-of-an-import": thread_of_an_import,
          "pool-of-an-import": pool_of_an_import, "producer": producer,
          "task-behind-task": task_behind_task, "task-of-a-thread": task_of_a_thread, "result-of-a-pool": result_of_a_pool,

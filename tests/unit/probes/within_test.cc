@@ -956,7 +956,7 @@ HangScene scene_of_a_filter() {
 }
 
 TEST(Across, AnEventLoopAndTheProgramWhoseInputItKeepsOpen) {
-  const Finding finding = must_find(scene_of_a_filter().examine(kLong), FindingCode::kLockCycle);
+  const Finding finding = must_find(scene_of_a_filter().examine(), FindingCode::kLockCycle);
   EXPECT_EQ(finding.severity, Severity::kError);
   EXPECT_THAT(finding, Says("process 101 (sort) waits for data in pipe 9101, written by trainer",
                             "for the output of that program: each waits for the other"));
