@@ -101,6 +101,35 @@ Remedy remedy_for_count(const ThreadFacts& waiter, bool is_of_python) {
   return remedy;
 }
 
+// Who reads a pipe of the program's own, of which nobody but children that it forked has the other
+// end: `copier` is one of them. Null: nobody.
+const ThreadFacts* reader_of_copy(const Facts& facts, size_t copier) {
+  const auto is_copy = [&](const ThreadFacts& reader, size_t each) {
+    const ProcessKey& key = facts.threads[each].process->key;
+    return parent_of(facts, key) == reader.process && is_forked_copy(*facts.run, key);
+  };
+  const auto found = std::ranges::find_if(facts.threads, [&](const ThreadFacts& reader) {
+    const std::vector<size_t>& writers = reader.need.providers;
+    return reader.is_main() && waits_for_data(reader) && !waits_for_result(reader) &&
+           std::ranges::count(writers, copier) > 0 &&
+           std::ranges::all_of(writers, [&](size_t each) { return is_copy(reader, each); });
+  });
+  return found == facts.threads.end() ? nullptr : &*found;
+}
+
+// It may be no more than that: what it waits for comes after the end of that pipe.
+void add_copy_of_pipe(Finding& finding, const Facts& facts, size_t copier) {
+  const ThreadFacts* reader = reader_of_copy(facts, copier);
+  if (reader == nullptr) return;
+  finding.message +=
+      "; meanwhile " + words_of_wait(facts, *reader) +
+      ": a pipe ends when each process that has a copy of its write end has closed it";
+  finding.advise(
+      "If it is not the one to write into that pipe, let it close the copy that fork made "
+      "(or start it before the pipe is made)",
+      {"os.close(write_end)  # first in the child"}, "dlprobe deadlock --pid PID");
+}
+
 RootCause nobody_left(const Facts& facts, size_t index) {
   const ThreadFacts& waiter = facts.threads[index];
   const Sharers sharers = sharers_of(facts, futex_of(waiter).inode);
@@ -142,6 +171,7 @@ RootCause nobody_left(const Facts& facts, size_t index) {
         "sender sets under the same lock",
         {"with condition: condition.wait_for(lambda: ready.value)"}, "dlprobe deadlock --pid PID");
   }
+  if (waits_for_event(waiter)) add_copy_of_pipe(finding, facts, index);
   finding.remedies.push_back(remedy_for_count(waiter, sharers.are_of_python));
   return {std::move(finding), index};
 }

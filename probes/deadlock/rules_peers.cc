@@ -11,6 +11,7 @@
 #include "probes/deadlock/within.h"
 #include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
 #include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
@@ -142,6 +143,19 @@ Message ended_workers(const Facts& facts, const ThreadFacts& waiter) {
   return "; " + who + " ended" + (all_well ? " with exit code 0" : "");
 }
 
+// That a worker of its told that it called os._exit, and not for an error: what it had put into a
+// queue, and the queue's thread had not yet written, is lost. Null: none did.
+const StartEvent* left_at_once(const Facts& facts, const ThreadFacts& waiter) {
+  const auto& events = facts.run->start_events;
+  const auto found = std::ranges::find_if(events, [&](const StartEvent& event) {
+    const ProcessInfo* worker = facts.run->find_process(event.process);
+    return event.kind == StartEventKind::kExits && event.message == "os._exit" &&
+           event.count == 0 && worker != nullptr && worker->role == Role::kWorker &&
+           trainer_of(*facts.run, *worker) == waiter.info;
+  });
+  return found == events.end() ? nullptr : &*found;
+}
+
 bool is_in_a_queue(const ThreadSnapshot& thread) {
   return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
     return frame.python && is_of_multiprocessing(frame.file, "queues.py");
@@ -214,6 +228,14 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
                     ", and " + who_has_other_end(waiter, confidence) +
                     (orphan ? ", except other orphans: its trainer is gone" : "") +
                     (for_data ? ended_workers(facts, waiter) : "");
+  const StartEvent* left = is_in_a_queue(*waiter.thread) ? left_at_once(facts, waiter) : nullptr;
+  if (left != nullptr) {
+    finding.message += "; " + describe(*facts.run, left->process) + " called os._exit" +
+                       place_of(*left) +
+                       ", which does not wait for the thread of a queue that writes";
+    finding.advise("Before os._exit, let the queue write all that was put into it",
+                   {"queue.close(); queue.join_thread()"}, "dlprobe deadlock --pid PID");
+  }
   if (asks_its_own_process(facts, waiter))
     finding.message += words_of_others(facts, waiter.need.providers);
   const ThreadFacts* joiner = joiner_of(facts, waiter);

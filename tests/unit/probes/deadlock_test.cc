@@ -908,6 +908,10 @@ TEST(Deadlock, WorkersThatEndedWellBeforeAllItemsCameAreNamed) {
   const Finding finding = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
   EXPECT_THAT(finding, Says("both its workers have ended with exit code 0"));
   EXPECT_THAT(finding.remedies.front().commands.front().plain(), "finally: queue.put(None)");
+  scene.leaves_at_once(kOther);
+  const Finding left = must_find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  EXPECT_THAT(left, Says("worker 102 called os._exit at train.py:7"));
+  EXPECT_THAT(left.remedies.front().commands.front().plain(), HasSubstr("join_thread()"));
   scene.had_child(kTrainer, 103, SIGKILL);
   scene.info(103).role = Role::kWorker;
   EXPECT_THAT(find(scene.examine(), FindingCode::kPipeWithoutPeer)->message.plain(),
@@ -1786,6 +1790,27 @@ TEST(Deadlock, ItemsOfAJoinableQueueThatNobodyTellsAreDone) {
   const Finding finding = must_find(scene.examine(), FindingCode::kLockCycle);
   EXPECT_THAT(finding, Says("items of a JoinableQueue"));
   EXPECT_THAT(finding, AdvisesFirst("task_done()"));
+}
+
+// The trainer reads its own pipe to the end, which a worker keeps open that waits for an event.
+TEST(Deadlock, APipeThatAForkedSiblingKeepsOpen) {
+  const std::string file = "/usr/lib/python3.11/multiprocessing/synchronize.py";
+  HangScene scene = scene_at_semaphore(1);
+  scene.wait_in_read(scene.main(kTrainer), HangScene::kResults);
+  for (const int32_t pid : {kTrainer, kWorker}) {
+    scene.process(pid).sem_locks = {sem_lock(7, 0, pid)};
+    scene.process(pid).sem_locks.front().max_value = 1000;
+  }
+  scene.stack(scene.main(kWorker),
+              {python("Condition.wait", file, 268), python("Event.wait", file, 356),
+               python("serve", "/srv/train.py", 11)});
+  const auto advice = [&] {
+    return must_find(scene.examine(), FindingCode::kLockCycle).remedies.front().commands.front();
+  };
+  scene.stack(scene.main(kTrainer), {kQueueGet, python("main", "/srv/train.py", 20)});
+  EXPECT_THAT(advice().plain(), testing::Not(HasSubstr("os.close"))) << "a queue has no end";
+  scene.stack(scene.main(kTrainer), {python("main", "/srv/train.py", 20)});
+  EXPECT_THAT(advice().plain(), HasSubstr("os.close(write_end)"));
 }
 
 // Worker 101 is in Event.wait(), worker 102, who would set it, in Condition.wait().

@@ -304,6 +304,15 @@ Verdict HangScene::examine(int looks) const {
     told.process = key_of(pid);
     told.seconds = seconds;
   }
+  if (leaves_ != 0) {
+    StartEvent& told = run.start_events.emplace_back();
+    told.process = key_of(leaves_);
+    told.kind = StartEventKind::kExits;
+    told.message = "os._exit";
+    told.count = 0;
+    told.file = "/srv/train.py";
+    told.line = 7;
+  }
   if (gives_up_ != 0) {
     StartEvent& raised = run.start_events.emplace_back();
     raised.at = Scene::at(looks);

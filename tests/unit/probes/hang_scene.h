@@ -83,6 +83,8 @@ class HangScene {
   }
   /// An exception ended a thread of the process, or its program, before the first look.
   void raised(int32_t pid, Ended ended) { raised_.emplace_back(pid, ended); }
+  /// It said that it calls os._exit(0).
+  void leaves_at_once(int32_t pid) { leaves_ = pid; }
   /// As `dlprobe run` watches it: no look is taken while it moves.
   void is_looked_at_when_quiet() { when_quiet_ = true; }
   void ends_by_itself() { ended_ = true; }
@@ -140,6 +142,7 @@ class HangScene {
   int32_t gives_up_ = 0;
   int32_t aborts_ = 0;
   int32_t let_go_ = 0;
+  int32_t leaves_ = 0;
   std::string_view gives_up_in_;
   std::vector<std::pair<int32_t, Ended>> raised_;
   bool when_quiet_ = false;
